@@ -1,0 +1,1 @@
+"""The plugin layer: discovery, loading, resolution, the lock and the report."""
