@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from omni_host.graph import Edge, StageGraph, StageSpec
-from omni_host.offers import EngineSpec, LauncherSpec, ModelRef, PlatformProbe, TransportSpec
+from omni_host.offers import (
+    EngineSpec,
+    LauncherSpec,
+    ModelRef,
+    PlatformProbe,
+    Sourced,
+    TransportSpec,
+)
 from omni_host.plugins.lock import Lock
 
 __all__ = ["Deployment", "EdgePlan", "ProcessPlan", "Sourced", "StagePlan"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sourced:
-    """A value and where it came from, such as `plugin omni-qwen3-tts` or `--set`."""
-
-    value: Any
-    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ def claim_model(model: ModelRef) -> Claim | None:
     """
 
 
-@hookspec
+@hookspec(firstresult=True)
 def build_stages(
     model: ModelRef, options: Mapping[str, Any], platform: PlatformProbe
 ) -> StageGraph | None:

@@ -18,6 +18,7 @@ __all__ = [
     "PluginInfo",
     "ReadinessCheck",
     "RouteContext",
+    "Sourced",
     "TransportSpec",
 ]
 
@@ -157,3 +158,11 @@ class ReadinessCheck:
     ok: bool
     detail: str
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sourced:
+    """A value and where it came from, such as `plugin omni-qwen3-tts` or `--set`."""
+
+    value: Any
+    source: str

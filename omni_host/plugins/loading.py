@@ -1,0 +1,128 @@
+"""Loading one plugin: import its module and hold it to the rules, or say what is wrong."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from types import ModuleType
+
+from omni_host.offers import API_VERSION, PluginInfo
+from omni_host.plugins.distributions import Distribution
+from omni_host.plugins.entry_points import EntryPoint
+from omni_host.plugins.faults import Fault, FaultKind
+from omni_host.plugins.hook_checks import hook_problems
+from omni_host.plugins.import_guard import FORBIDDEN
+
+__all__ = ["LoadedPlugin", "load_plugin"]
+
+SUPPORTED_API_VERSIONS = tuple(v for v in (API_VERSION, API_VERSION - 1) if v > 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPlugin:
+    """A plugin that keeps the rules."""
+
+    name: str
+    module: ModuleType
+    info: PluginInfo
+    distribution: Distribution
+
+    def __str__(self) -> str:
+        return f"plugin '{self.name}' ({self.distribution})"
+
+
+def load_plugin(point: EntryPoint) -> LoadedPlugin | Fault:
+    """Import the module of `point`. Raises nothing but KeyboardInterrupt."""
+    try:
+        # A plugin that prints must not end up in `omni list-plugins --json`.
+        with redirect_stdout(sys.stderr):
+            module = importlib.import_module(point.value)
+        return _checked(point, module)
+    except KeyboardInterrupt:
+        raise
+    except SystemExit as error:
+        return _fault(point, "exits-at-import", f"it ends the process at import: {error.code!r}")
+    except ImportError as error:
+        return _import_fault(point, error)
+    except BaseException as error:  # noqa: BLE001 - a plugin may raise anything; the host goes on
+        return _fault(point, "import-failed", _described(error))
+
+
+def _checked(point: EntryPoint, module: ModuleType) -> LoadedPlugin | Fault:
+    info: object = vars(module).get("PLUGIN")
+    if not isinstance(info, PluginInfo):
+        what = "has no PLUGIN" if info is None else f"has a PLUGIN of type {type(info).__name__}"
+        return _fault(
+            point,
+            "no-plugin-info",
+            f"{point.value} {what}; it needs PLUGIN = PluginInfo(name='{point.name}', ...)",
+        )
+    if info.api_version not in SUPPORTED_API_VERSIONS:
+        return _api_fault(point, info.api_version)
+    if info.name != point.name:
+        return _fault(
+            point,
+            "name-mismatch",
+            f"PLUGIN.name is '{info.name}', the entry point's name '{point.name}'",
+        )
+    for kind, cause in hook_problems(module):
+        return _fault(point, kind, cause)
+    return LoadedPlugin(name=point.name, module=module, info=info, distribution=point.distribution)
+
+
+def _api_fault(point: EntryPoint, version: int) -> Fault:
+    supported = " and ".join(str(v) for v in SUPPORTED_API_VERSIONS)
+    newer = isinstance(version, int) and version > API_VERSION  # pyright: ignore[reportUnnecessaryIsInstance]
+    return _fault(
+        point,
+        "api-version",
+        f"it was written for plugin API {version!r}; this host supports {supported}",
+        fix="pip install --upgrade omni-host" if newer else "",
+    )
+
+
+def _import_fault(point: EntryPoint, error: ImportError) -> Fault:
+    missing = (error.name or "").partition(".")[0]
+    if missing in FORBIDDEN:
+        return _fault(
+            point,
+            "forbidden-import",
+            f"it imports {missing} in the host process, which never does: "
+            "that belongs into the stages, which are named by dotted targets",
+        )
+    whole = isinstance(error, ModuleNotFoundError) and error.name == point.value
+    return _fault(
+        point,
+        "import-failed",
+        _described(error),
+        fix=f"pip install --force-reinstall {point.distribution.name}" if missing or whole else "",
+    )
+
+
+def _described(error: BaseException) -> str:
+    """The error's type and text, and where in the plugin it was raised."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    frame = error.__traceback__
+    place = ""
+    while frame is not None:
+        file = frame.tb_frame.f_code.co_filename
+        if file != __file__ and not file.startswith("<frozen"):
+            place = f" ({file}, line {frame.tb_lineno})"
+        frame = frame.tb_next
+    if isinstance(error, SyntaxError) or "importlib" in place:
+        place = ""
+    return f"{text}{place}"
+
+
+def _fault(point: EntryPoint, kind: FaultKind, cause: str, fix: str = "") -> Fault:
+    name = point.distribution.name
+    return Fault(
+        plugin=point.name,
+        distribution=name,
+        version=point.distribution.version,
+        kind=kind,
+        cause=cause,
+        fix=fix or f"pip install --upgrade {name}, or leave it out: --block {point.name}",
+    )
