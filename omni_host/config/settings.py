@@ -32,6 +32,13 @@ class Settings:
         entry = _nearest(self.entries, key)
         return entry.source if entry else DEFAULT
 
+    def given(self) -> dict[str, Sourced]:
+        """Every setting that is not left at its default, by dotted name."""
+        return {
+            dotted(key): Sourced(value=entry.value, source=entry.source)
+            for key, entry in sorted(self.entries.items())
+        }
+
     def sourced(self, *table: str) -> dict[str, Sourced]:
         """The keys given under a table, each with its value and source.
 
