@@ -57,10 +57,11 @@ def discover(path: Sequence[str] | None = None) -> Discovery:
         if other is found:
             continue
         # An egg-info is what a build leaves behind; what was installed stands above it.
-        if found.distribution.installed and not other.distribution.installed:
-            winners[name], found = found, other
-        if found.text or winners[name].text:
-            faults.append(_shadowed(found.distribution, winners[name].distribution))
+        stands_above = found.distribution.installed and not other.distribution.installed
+        winner, loser = (found, other) if stands_above else (other, found)
+        winners[name] = winner
+        if winner.text or loser.text:
+            faults.append(_shadowed(loser.distribution, winner.distribution))
     entry_points: list[EntryPoint] = []
     for found in winners.values():
         points, problems = parse(found.text, found.distribution) if found.text else ([], [])

@@ -76,18 +76,24 @@ def _problem_of_line(
     group: str | None, name: str, value: str, line: str, found: dict[tuple[str, str], EntryPoint]
 ) -> Problem | None:
     if group is None:
-        return "malformed-entry-points", f"'{line}' stands under no group"
-    if not name or not value:
-        return "malformed-entry-points", f"'{line}' is not of the form 'name = module'"
-    if (group, name) in found:
-        return "malformed-entry-points", f"'{name}' stands twice under [{group}]"
+        what = f"'{line}' stands under no group"
+    elif not name or not value:
+        what = f"'{line}' is not of the form 'name = module'"
+    elif (group, name) in found:
+        what = f"'{name}' stands twice under [{group}]"
+    else:
+        what = _problem_of_value(group, name, value)
+    return ("malformed-entry-points", what) if what else None
+
+
+def _problem_of_value(group: str, name: str, value: str) -> str | None:
     module, colon, attribute = value.partition(":")
     if not _dotted(module) or (colon and not _dotted(attribute)):
-        return "malformed-entry-points", f"'{value}' is not a dotted name"
+        return f"'{value}' is not a dotted name"
     if group == COMMANDS and not colon:
-        return "malformed-entry-points", f"the command '{name}' must be 'module:command'"
-    if group in GROUPS and group != COMMANDS and colon:
-        return "malformed-entry-points", f"'{name}' must name the plugin's module, not an object"
+        return f"the command '{name}' must be 'module:command'"
+    if group != COMMANDS and colon:
+        return f"'{name}' must name the plugin's module, not an object"
     return None
 
 

@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from omni_host import hookspecs
-from omni_host.plugins.faults import FaultKind, close_matches, did_you_mean
+from omni_host.plugins.faults import FaultKind, did_you_mean
 
 __all__ = ["HOOKS", "WRAPPABLE", "hook_problems"]
 
@@ -49,8 +49,7 @@ def _of_hook(hook: str, attribute: str, value: Any, options: dict[str, Any]) -> 
     if options.get("tryfirst") or options.get("trylast"):
         yield (
             "hook-order",
-            f"'{attribute}' asks to be called first or last; hooks are called in order of "
-            "plugin name",
+            f"'{attribute}' asks to be first or last; hooks are called in order of plugin name",
         )
     if (options.get("wrapper") or options.get("hookwrapper")) and hook not in WRAPPABLE:
         yield "hook-wrapper", f"'{attribute}' wraps {hook}; only build_stages may be wrapped"
@@ -62,9 +61,6 @@ def _of_hook(hook: str, attribute: str, value: Any, options: dict[str, Any]) -> 
     ]
     for name in required:
         if name not in known:
-            closest = close_matches(name, known)
-            meant = f" Did you mean '{closest[0]}'?" if closest else ""
-            yield (
-                "hook-arguments",
-                f"{hook} is not given '{name}'; it may ask for {', '.join(known)}.{meant}",
-            )
+            may = ", ".join(known) or "nothing"
+            meant = did_you_mean(name, known)
+            yield "hook-arguments", f"{hook} is not given '{name}', it may ask for {may}.{meant}"

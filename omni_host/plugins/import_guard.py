@@ -6,7 +6,7 @@ Stages do import them, in their own processes, which never install the guard.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -54,7 +54,7 @@ def install() -> None:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def guarded() -> Generator[None]:
     """Guard while plugin code runs in the host."""
     if _guard in sys.meta_path:
         yield

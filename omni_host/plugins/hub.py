@@ -1,0 +1,85 @@
+"""The model hub, through `huggingface_hub` (extra `omni-host[hub]`), which is imported here alone.
+
+The local cache is asked first; `HF_HUB_OFFLINE=1` keeps it at that.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from omni_host.errors import ModelError
+
+__all__ = ["fetch_config", "fetch_files"]
+
+
+def fetch_config(name: str, revision: str | None) -> Path:
+    """The cache folder of the model with its `config.json` in it, and maybe nothing else.
+
+    Raises ModelError.
+    """
+    library = _library(name)
+    from_hub = library.hf_hub_download
+    try:
+        try:
+            file = from_hub(name, "config.json", revision=revision, local_files_only=True)
+        except library.errors.LocalEntryNotFoundError:
+            file = from_hub(name, "config.json", revision=revision)
+    except Exception as error:
+        raise _model_error(library, name, revision, error) from error
+    return Path(file).parent
+
+
+def fetch_files(name: str, revision: str | None) -> Path:
+    """The cache folder of the model with all its files, resumed where a download stopped.
+
+    Raises ModelError.
+    """
+    library = _library(name)
+    try:
+        return Path(library.snapshot_download(name, revision=revision))
+    except Exception as error:
+        raise _model_error(library, name, revision, error) from error
+
+
+def _library(name: str) -> Any:
+    try:
+        library = importlib.import_module("huggingface_hub")
+        importlib.import_module("huggingface_hub.errors")
+    except ImportError:
+        raise ModelError(
+            f"'{name}' is the name of a model on a hub, and huggingface_hub is not installed.",
+            hint="pip install 'omni-host[hub]'",
+            field="model",
+        ) from None
+    return library
+
+
+def _model_error(library: Any, name: str, revision: str | None, error: Exception) -> ModelError:
+    """Only errors that the library documents are the model's; others go on as they are."""
+    at = f" at revision '{revision}'" if revision else ""
+    errors = library.errors
+    if isinstance(error, errors.GatedRepoError):
+        return ModelError(
+            f"Access to '{name}' must be granted by its authors.",
+            hint="accept its terms on the hub, then: hf auth login",
+            field="model",
+        )
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return ModelError(
+            f"The hub has no model '{name}' that you may read.", hint="hf auth login", field="model"
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return ModelError(f"'{name}' has no revision '{revision}'.", field="model.revision")
+    if isinstance(error, errors.LocalEntryNotFoundError):
+        return ModelError(
+            f"'{name}'{at} is not in the local cache, and the hub cannot be reached.",
+            hint="check the network, and that HF_HUB_OFFLINE is not set",
+            field="model",
+        )
+    if isinstance(error, errors.EntryNotFoundError):
+        return ModelError(f"'{name}'{at} has no config.json.", field="model")
+    if isinstance(error, (OSError, ValueError, errors.HfHubHTTPError)):
+        return ModelError(f"'{name}'{at} cannot be fetched: {error}.", field="model")
+    raise error
