@@ -35,7 +35,8 @@ def explain(form: str) -> None:
     """
     typed = invocation()
     settings = typed.settings()
-    deployment = plan(settings.values.model.reference, settings, typed.plugins(settings))
+    plugins = typed.plugins(settings)
+    deployment = plan(settings.values.model.reference, settings, plugins, weights=False)
     if form == "json":
         data = as_data(deployment, settings)
         click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))

@@ -24,14 +24,19 @@ __all__ = ["plan"]
 Offer = TypeVar("Offer")
 
 
-def plan(reference: str, settings: Settings, plugins: Plugins) -> Deployment:
+def plan(
+    reference: str, settings: Settings, plugins: Plugins, *, weights: bool = True
+) -> Deployment:
     """Decide everything about serving `reference`; the same inputs give the same deployment.
 
-    Reads the model's `config.json` and probes the hardware, and starts nothing.
+    Reads the model's `config.json` and probes the hardware, and starts nothing. The weights
+    of a hub's model are fetched with `weights` only.
     Raises ModelError, PluginError, PlatformError or ConfigError.
     """
     values = settings.values
-    resolved = plugins.resolve_model(reference, values.model.revision)
+    resolved = plugins.resolve_model(
+        reference, values.model.revision, owner=values.model.owner, weights=weights
+    )
     platform = plugins.platform(values.platform.name)
     transports = plugins.transports()
     built = plugins.build_stages(resolved.owner, resolved.model, values.model.options, platform)
