@@ -17,7 +17,7 @@ import pluggy
 from omni_host import hookspecs
 from omni_host.errors import HookError, OmniError
 from omni_host.plugins import import_guard
-from omni_host.plugins.faults import Fault
+from omni_host.plugins.faults import Fault, upgrade_or_block
 from omni_host.plugins.loading import LoadedPlugin
 from omni_host.plugins.results import Expect, UnexpectedResultError
 
@@ -137,6 +137,4 @@ def _described(error: BaseException) -> str:
 
 
 def _fix(plugin: LoadedPlugin) -> str:
-    return (
-        f"pip install --upgrade {plugin.distribution.name}, or leave it out: --block {plugin.name}"
-    )
+    return upgrade_or_block(plugin.name, plugin.distribution.name)

@@ -88,16 +88,16 @@ def _installed(path: Sequence[str], *, custom: bool) -> Iterator[_Found]:
             with os.scandir(folder) as entries:
                 names = [e.name for e in entries if e.name.endswith((".dist-info", ".egg-info"))]
         except NotADirectoryError:
-            yield from _foreign(entry, finders=False)
+            yield from _foreign(entry)
         except OSError:
             continue
         else:
             for name in sorted(names, key=_version_order, reverse=True):
                 yield _read(f"{folder}/{name}")
             if folder.endswith(".egg"):
-                yield from _foreign(entry, finders=False)
+                yield from _foreign(entry)
     if custom and any(_lists_distributions(finder) for finder in sys.meta_path):
-        yield from _foreign(None, finders=True)
+        yield from _foreign(None)
 
 
 def _version_order(folder: str) -> str:
@@ -123,16 +123,19 @@ def _read(folder: str) -> _Found:
 def _lists_distributions(finder: object) -> bool:
     """True for a custom finder; those of the path are what the scan stands in for."""
     owner = finder if isinstance(finder, type) else type(finder)
-    return hasattr(finder, "find_distributions") and owner.__module__ not in {
-        "_frozen_importlib_external",
-        "importlib_metadata",
-    }
+    own = {"_frozen_importlib_external", "importlib_metadata"}
+    return hasattr(finder, "find_distributions") and owner.__module__ not in own
 
 
-def _foreign(entry: str | None, *, finders: bool) -> Iterator[_Found]:
+def _foreign(entry: str | None) -> Iterator[_Found]:
+    """What lies in a zip file or an egg, or where custom finders (None) say."""
     from omni_host.plugins import foreign_metadata  # noqa: PLC0415 - 30 ms that few need
 
-    found = foreign_metadata.of_finders() if finders else foreign_metadata.of_path(entry or ".")
+    if entry is None:
+        finders = [finder for finder in sys.meta_path if _lists_distributions(finder)]
+        found = foreign_metadata.of_finders(finders)
+    else:
+        found = foreign_metadata.of_path(entry)
     for distribution, text in found:
         yield _Found(distribution, text if PREFIX in text else "")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Fault", "FaultKind", "close_matches", "did_you_mean"]
+__all__ = ["Fault", "FaultKind", "close_matches", "did_you_mean", "upgrade_or_block"]
 
 FaultKind = Literal[
     "malformed-entry-points",
@@ -69,3 +69,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'build_stages'?`, or nothing when no name is close."""
     matches = close_matches(name, known)
     return f" Did you mean '{matches[0]}'?" if matches else ""
+
+
+def upgrade_or_block(plugin: str, distribution: str) -> str:
+    """What an operator can do about a defect of a plugin."""
+    return f"pip install --upgrade {distribution}, or leave it out: --plugins-block {plugin}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import importlib_metadata
 
@@ -12,33 +12,31 @@ from omni_host.plugins.distributions import UNKNOWN_VERSION, Distribution, norma
 __all__ = ["of_finders", "of_path"]
 
 Found = tuple[Distribution, str]
+Context = importlib_metadata.DistributionFinder.Context
 
 
 def of_path(entry: str) -> Iterator[Found]:
     """The distributions in one path entry, such as a zip file or an egg, and their texts."""
-    yield from _read(importlib_metadata.distributions(path=[entry]), entry)
+    # Asked as a finder, so that this entry alone is searched and custom finders are not.
+    finder = importlib_metadata.MetadataPathFinder()
+    yield from _read(finder.find_distributions(Context(path=[entry])), entry)
 
 
-def of_finders() -> Iterator[Found]:
-    """The distributions that finders of `sys.meta_path` list, other than those of the path."""
-    context = importlib_metadata.DistributionFinder.Context()
-    for finder in list(sys.meta_path):
-        owner = finder if isinstance(finder, type) else type(finder)
-        listing = getattr(finder, "find_distributions", None)
-        if listing is None or owner.__module__ in PATH_FINDERS:
-            continue
-        yield from _read(listing(context), f"finder {owner.__module__}.{owner.__qualname__}")
+def of_finders(finders: Iterable[Any]) -> Iterator[Found]:
+    """The distributions that finders of `sys.meta_path` list."""
+    for finder in finders:
+        place = f"finder {finder!r}"
+        yield from _read(finder.find_distributions(Context()), place)
 
 
-PATH_FINDERS = ("_frozen_importlib_external", "importlib_metadata")
-
-
-def _read(distributions: Iterable[importlib_metadata.Distribution], place: str) -> Iterator[Found]:
-    for found in distributions:
-        headers = found.metadata
-        name = headers["Name"] if headers is not None and "Name" in headers else ""
-        version = headers["Version"] if headers is not None and "Version" in headers else ""
-        distribution = Distribution(
-            name=normalized(name), version=version or UNKNOWN_VERSION, metadata=place
-        )
-        yield distribution, found.read_text("entry_points.txt") or ""
+def _read(distributions: Iterable[Any], place: str) -> Iterator[Found]:
+    try:
+        for found in distributions:
+            distribution = Distribution(
+                name=normalized(found.name or ""),
+                version=found.version or UNKNOWN_VERSION,
+                metadata=place,
+            )
+            yield distribution, found.read_text("entry_points.txt") or ""
+    except Exception:  # noqa: BLE001 - a finder is anyone's code, and lists what it can
+        return

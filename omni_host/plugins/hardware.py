@@ -85,7 +85,7 @@ class PlatformChoice:
         if len(usable) > 1:
             raise AmbiguousClaimError(
                 f"Several plugins provide the platform '{name}': {', '.join(usable)}.",
-                hint=" or ".join(f"--block {plugin}" for plugin in usable),
+                hint=" or ".join(f"--plugins-block {plugin}" for plugin in usable),
                 field="platform.name",
             )
         return usable[0]

@@ -11,7 +11,7 @@ from types import ModuleType
 from omni_host.offers import API_VERSION, PluginInfo
 from omni_host.plugins.distributions import Distribution
 from omni_host.plugins.entry_points import EntryPoint
-from omni_host.plugins.faults import Fault, FaultKind
+from omni_host.plugins.faults import Fault, FaultKind, upgrade_or_block
 from omni_host.plugins.hook_checks import hook_problems
 from omni_host.plugins.import_guard import FORBIDDEN
 
@@ -124,5 +124,5 @@ def _fault(point: EntryPoint, kind: FaultKind, cause: str, fix: str = "") -> Fau
         version=point.distribution.version,
         kind=kind,
         cause=cause,
-        fix=fix or f"pip install --upgrade {name}, or leave it out: --block {point.name}",
+        fix=fix or upgrade_or_block(point.name, name),
     )

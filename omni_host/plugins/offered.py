@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from omni_host.offers import EngineSpec, LauncherSpec, TransportSpec
 from omni_host.plugins.calls import HookCalls
 from omni_host.plugins.claims import Claims
 from omni_host.plugins.discovery import HOST_PLUGIN
-from omni_host.plugins.faults import Fault, FaultKind
+from omni_host.plugins.faults import Fault, FaultKind, upgrade_or_block
 from omni_host.plugins.results import each
 
 __all__ = ["Offered", "offered"]
@@ -92,7 +92,7 @@ def _winner(
             if plugin != HOST_PLUGIN:
                 others = ", ".join(p for p in plugins if p != plugin)
                 cause = f"'{name}' of [{group}] is also offered by {others}"
-                fix = f"leave it out: --block {plugin}"
+                fix = f"leave it out: --plugins-block {plugin}"
                 faults.append(_fault(calls, plugin, "duplicate-offer", cause, fix))
     if hosts:
         return HOST_PLUGIN
@@ -111,12 +111,12 @@ def _unanswered(
 
 
 def _fault(calls: HookCalls, plugin: str, kind: FaultKind, cause: str, fix: str = "") -> Fault:
-    distribution: Any = calls.plugins[plugin].distribution
+    distribution = calls.plugins[plugin].distribution
     return Fault(
         plugin=plugin,
         distribution=distribution.name,
         version=distribution.version,
         kind=kind,
         cause=cause,
-        fix=fix or f"pip install --upgrade {distribution.name}, or leave it out: --block {plugin}",
+        fix=fix or upgrade_or_block(plugin, distribution.name),
     )
