@@ -249,16 +249,18 @@ def _unpack(document: Frame, on_extension: Callable[[int, bytes], Any]) -> Any:
         raise WireError(f"a payload is not readable: {error or type(error).__name__}") from error
 
 
-def _carriable(value: Any) -> bool:
+def _carriable(value: object) -> bool:
     """Whether every type in `value` can be carried; fast, as each payload goes through it."""
-    kind: Any = type(value)
+    kind = type(value)
     if kind is dict:
-        for key, item in value.items():
+        entries: Any = value
+        for key, item in entries.items():
             if type(key) is not str or not (type(item) in LEAVES or _carriable(item)):
                 return False
         return True
     if kind is list or kind is tuple:
-        return LEAVES.issuperset(map(type, value)) or all(map(_carriable, value))
+        items: Any = value
+        return LEAVES.issuperset(map(type, items)) or all(map(_carriable, items))
     return kind in LEAVES or is_tensor(value)
 
 
