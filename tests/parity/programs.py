@@ -324,3 +324,64 @@ def decodings(speaking: Callable[[str], list[Case]]) -> list[Decoding]:
     if cases := speaking("qwen3-omni"):
         made += [omni_thinker(cases), omni_talker(cases)]
     return made
+
+
+def _shape_request(name: str, arrays: dict[str, np.ndarray], spec: DecoderSpec) -> Recorded:
+    rows = torch.from_numpy(arrays["rows"])
+    inject = tuple(
+        Injection(
+            layer=layer,
+            at=torch.from_numpy(arrays["inject_at"]),
+            rows=torch.from_numpy(arrays[f"inject_{layer}"]),
+        )
+        for layer in spec.inject_after
+        if "inject_at" in arrays
+    )
+    where = torch.from_numpy(arrays["positions"]) if "positions" in arrays else None
+    expected = arrays["codes"] if "codes" in arrays else arrays["text_ids"][:, None]
+    limit = int(arrays["limit"])
+    return Recorded(
+        name=name,
+        prompt=Prompt(
+            rows=rows,
+            keys=row_keys(rows, *_spread(inject, rows)),
+            positions=where,
+            inject=inject,
+        ),
+        trailing=torch.from_numpy(arrays["trailing"]) if "trailing" in arrays else None,
+        pad=torch.from_numpy(arrays["pad"]) if "pad" in arrays else None,
+        max_frames=limit,
+        expected=expected,
+        stopped=len(expected) < limit,
+    )
+
+
+def shape(folder: Path) -> Decoding:
+    """One of the decoders that `recipes/shapes.py` made."""
+    config = json.loads((folder / "config.json").read_text())
+    frame: FrameSpec | None = None
+    if folder.name.startswith("tts"):
+        decoder, frame = tts.talker(config), tts.frame(config)
+        sampling = tts.talker_sampling(config)
+    elif folder.name.startswith("talker"):
+        decoder, frame = omni.talker(config), omni.frame(config)
+        sampling = omni.talker_sampling(config)
+    else:
+        decoder = omni.thinker(config)
+        sampling = omni.thinker_sampling((config["im_end_token_id"],))
+    by_request: dict[str, dict[str, np.ndarray]] = {}
+    with np.load(folder / "cases.npz", allow_pickle=False) as archive:
+        for key in archive.files:
+            i, _, field_name = key.partition(".")
+            by_request.setdefault(i, {})[field_name] = archive[key]
+    return Decoding(
+        name=folder.name,
+        checkpoint=folder,
+        decoder=decoder,
+        frame=frame,
+        sampling=sampling,
+        requests=tuple(
+            _shape_request(f"{folder.name}.{i}", arrays, decoder)
+            for i, arrays in by_request.items()
+        ),
+    )

@@ -12,7 +12,10 @@ pytest.importorskip("safetensors")
 from omni_host.engines import Engine, EngineBuild
 from tests.parity import goldens, programs, scenarios
 
-DECODINGS = programs.decodings(goldens.speaking)
+DECODINGS = [
+    *programs.decodings(goldens.speaking),
+    *(programs.shape(folder) for folder in sorted((goldens.CARRIED / "shapes").iterdir())),
+]
 ENGINES = [
     "torch",
     pytest.param(
