@@ -14,7 +14,7 @@ from typing import Any, cast
 from omni_host.config.keys import Key, dotted, parse_key
 from omni_host.errors import ConfigError
 
-__all__ = ["Entry", "assignment", "gather", "merge"]
+__all__ = ["Entry", "assignment", "gather", "literal", "merge"]
 
 CONFIG_VARIABLE = "OMNI_CONFIG"
 DEFAULT_FILE = "omni.toml"
@@ -70,7 +70,20 @@ def assignment(text: str) -> Entry:
             f"--set {text} has no value.", hint=f"Write --set {text.strip() or 'a.b.c'}=VALUE."
         )
     key = parse_key(name)
-    return Entry(key=key, value=_literal(value), source=f"--set {dotted(key)}", text=value.strip())
+    return Entry(key=key, value=literal(value), source=f"--set {dotted(key)}", text=value.strip())
+
+
+def literal(text: str) -> Any:
+    """What was typed as a TOML literal, or else the text itself."""
+    import tomllib  # noqa: PLC0415 - as above
+
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text.strip()
+    value = table["value"]
+    plain = len(table) == 1 and isinstance(value, (bool, int, float, str, list, dict))
+    return cast("Any", value) if plain else text.strip()
 
 
 def _file(config: str | None, environment: Mapping[str, str]) -> Path | None:
@@ -107,7 +120,7 @@ def _from_environment(environment: Mapping[str, str]) -> list[Entry]:
             continue
         text = environment[variable]
         key = _variable_key(name, variable)
-        entries.append(Entry(key=key, value=_literal(text), source=variable, text=text))
+        entries.append(Entry(key=key, value=literal(text), source=variable, text=text))
     return entries
 
 
@@ -122,18 +135,6 @@ def _variable_key(name: str, variable: str) -> Key:
     if lower[0] == "stages" and lower[2:3] == ["env"]:
         return (*lower[:3], *parts[3:])
     return tuple(lower)
-
-
-def _literal(text: str) -> Any:
-    import tomllib  # noqa: PLC0415 - as above
-
-    try:
-        table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text.strip()
-    value = table["value"]
-    plain = len(table) == 1 and isinstance(value, (bool, int, float, str, list, dict))
-    return cast("Any", value) if plain else text.strip()
 
 
 def _leaves(entry: Entry) -> Iterator[Entry]:

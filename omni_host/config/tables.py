@@ -38,11 +38,14 @@ class Table(BaseModel):
 
 
 class ServerTable(Table):
-    """`[server]`: where the API listens, and how it stops."""
+    """`[server]`: where the API listens, what it takes, and how it stops."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     drain_seconds: Seconds = 30.0
+    stall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
+    max_body_bytes: Count = 32 * 2**20
+    max_whole_bytes: Count = 256 * 2**20
 
 
 class LimitsTable(Table):

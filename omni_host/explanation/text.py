@@ -32,11 +32,12 @@ def as_text(deployment: Deployment, settings: Settings) -> str:
 
 def _model(deployment: Deployment) -> list[str]:
     platform = deployment.platform
+    owner = next(p for p in deployment.lock.plugins if p.name == deployment.owner)
     return [
         f"Model {deployment.name}",
         *_columns(
             [
-                ("plugin", deployment.owner),
+                ("plugin", f"{owner.name} ({owner.distribution} {owner.version})"),
                 ("folder", str(deployment.model.path or "-")),
                 ("platform", f"{platform.name} ({', '.join(platform.devices)})"),
                 ("launcher", deployment.launcher.name),
@@ -55,7 +56,8 @@ def _stage(stage: StagePlan, deployment: Deployment) -> Iterator[str]:
     spec = stage.spec
     engine = [f"engine {stage.engine.name}"] if stage.engine else []
     batch = f"batches of {spec.batching.max_size}" if spec.batching.max_size > 1 else "no batches"
-    facts = [f"on {stage.device}", *engine, batch, f"at most {spec.max_concurrent} requests"]
+    limit = f"at most {spec.max_concurrent} requests"
+    facts = [f"process {stage.process}", stage.device, *engine, batch, limit]
     yield f"  {spec.name}: {', '.join(facts)}"
     yield f"    {spec.target}"
     problem = unchecked(stage, deployment)
@@ -72,7 +74,7 @@ def _stage(stage: StagePlan, deployment: Deployment) -> Iterator[str]:
 
 def _edge(plan: EdgePlan) -> Row:
     edge = plan.edge
-    flow = f"{edge.credits} credits" if edge.kind == "stream" else ""
+    flow = f"credits {edge.credits}" if edge.kind == "stream" else ""
     when = f"if {' or '.join(sorted(edge.when))}" if edge.when else ""
     return (f"{edge.source} -> {edge.target}", edge.kind, plan.transport, flow, when)
 
@@ -80,10 +82,12 @@ def _edge(plan: EdgePlan) -> Row:
 def _task(task: Task) -> Iterator[str]:
     outputs = ", ".join(_output(output) for output in task.outputs)
     yield f"  {task.name}: enters at {', '.join(task.entry)}, gives {outputs}"
-    for name, values in (("voices", task.voices), ("honours", sorted(task.honours))):
+    for what, values in (("voices", task.voices), ("honours", sorted(task.honours))):
         if values:
-            yield f"    {name}  {', '.join(values)}"
-    yield from _columns((_field(field) for field in task.fields), indent=4)
+            yield f"    {what}: {', '.join(values)}"
+    if task.fields:
+        yield "    fields:"
+        yield from _columns((_field(field) for field in task.fields), indent=6)
 
 
 def _output(output: Output) -> str:
@@ -93,13 +97,13 @@ def _output(output: Output) -> str:
 
 def _field(field: RequestField) -> Row:
     bounds = [
-        f"{word} {bound:g}"
+        f"{word} {bound:.15g}"
         for word, bound in (("from", field.minimum), ("to", field.maximum))
         if bound is not None
     ]
     kind = " or ".join(field.choices) or " ".join([field.type, *bounds])
     default = "" if field.default is None else f"default {_literal(field.default)}"
-    return (f"field {field.name}", kind, default, field.description)
+    return (field.name, kind, default, field.description)
 
 
 def _settings(settings: Settings) -> Iterator[Row]:

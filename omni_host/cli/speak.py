@@ -1,0 +1,160 @@
+"""`omni speak`: say a text into a WAV file, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from omni_host.cli.logs import configure_logging
+from omni_host.cli.options import invocation, shared_options
+from omni_host.cli.pipelines import limits_of
+from omni_host.cli.request_fields import field_values
+from omni_host.cli.status import Status
+from omni_host.cli.terminations import ends_on_signals
+from omni_host.cli.wav_output import WavWriter, wav_output
+from omni_host.config.settings import Settings
+from omni_host.deployment import Deployment
+from omni_host.errors import InvalidRequestError, UsageError
+from omni_host.graph import Task
+from omni_host.planning import plan
+from omni_host.plugins import Plugins
+from omni_host.runtime import Pipeline, Request
+from omni_host.serve.speech_request import SpeechForm
+
+__all__ = ["speak"]
+
+TASK = "speech"
+
+
+@click.command()
+@click.argument("text", required=False)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="out.wav",
+    show_default=True,
+    help="Where to put the WAV file; - is standard output.",
+)
+@click.option(
+    "--model", metavar="MODEL", help="A folder, an alias or a hub name.  [default: default]"
+)
+@click.option("--voice", help="One of the model's voices.  [default: its first]")
+@click.option("--instructions", help="How to speak, for models that can be told.")
+@click.option("--speed", type=float, help="0.25 to 4, for models that have a choice.")
+@click.option("--seed", type=int, help="The same seed gives the same speech.")
+@click.option(
+    "--field",
+    "fields",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A request field of the model's own (omni explain lists them); @FILE gives audio.",
+)
+@shared_options
+def speak(
+    text: str | None, output: str, model: str | None, fields: tuple[str, ...], **common: Any
+) -> None:
+    """Say TEXT into a WAV file. TEXT is - or left out to read standard input.
+
+    \b
+    omni speak "Good morning."
+    omni speak --speed 0.9 -o slow.wav "One thing at a time."
+    omni speak -o - <story.txt | aplay
+    """
+    typed = invocation()
+    typed.flag(("model", "reference"), model, "--model")
+    settings = typed.settings()
+    configure_logging(settings, typed.verbosity)
+    given = {name: value for name, value in common.items() if value is not None}
+    spoken = _standard_input() if text in {None, "-"} else text
+    plugins = typed.plugins(settings)
+    deployment = plan(settings.values.model.reference, settings, plugins)
+    task = _speech_task(deployment)
+    asked = {**field_values(fields, task), **given, "model": deployment.name, "input": spoken}
+    order = SpeechForm(deployment.name, task).read(asked)
+    with wav_output(output, _sample_rate(task)) as wav:
+        pace = asyncio.run(_speak(deployment, plugins, settings, order.payload, wav))
+    click.echo(f"{wav.name}: {wav.seconds:.2f} s of audio, {pace}", err=True)
+
+
+def _standard_input() -> str:
+    if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - `<&-`
+        raise UsageError("There is no text.", hint='omni speak "Good morning."')
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"Standard input is no UTF-8 text: {error}.") from None
+
+
+def _speech_task(deployment: Deployment) -> Task:
+    tasks = {task.name: task for task in deployment.graph.tasks}
+    if TASK not in tasks:
+        raise UsageError(
+            f"The model {deployment.name} does not speak; its tasks: {', '.join(tasks)}.",
+            hint="omni speak --model demo",
+        )
+    return tasks[TASK]
+
+
+def _sample_rate(task: Task) -> int:
+    rates = [output.sample_rate for output in task.outputs if output.modality == "audio"]
+    if not rates or rates[0] is None:
+        raise UsageError(f"The task {task.name} of this model gives no audio.")
+    return rates[0]
+
+
+async def _speak(
+    deployment: Deployment,
+    plugins: Plugins,
+    settings: Settings,
+    payload: Mapping[str, Any],
+    wav: WavWriter,
+) -> str:
+    """Returns how fast it was."""
+    status = Status(plain=False)
+    pipeline = Pipeline(deployment, plugins, limits=limits_of(settings))
+    try:
+        with ends_on_signals():
+            started = time.perf_counter()
+            await pipeline.start(status.loading)
+            loaded = time.perf_counter() - started
+            pace = await _write_speech(pipeline, payload, wav, status)
+            return f"{pace}, loaded in {loaded:.2f} s"
+    finally:
+        status.clear()
+        await pipeline.stop(0)
+
+
+async def _write_speech(
+    pipeline: Pipeline, payload: Mapping[str, Any], wav: WavWriter, status: Status
+) -> str:
+    first: float | None = None
+    began = time.perf_counter()
+    async with pipeline.submit(_request(payload)) as generation:
+        async for chunk in generation:
+            if chunk.modality != "audio" or not chunk.data.size:
+                continue
+            first = first or time.perf_counter() - began
+            # In a thread, since whoever reads the other end of a pipe may be slow.
+            await asyncio.to_thread(wav.write, chunk.data)
+            status.draw(f"speaking  {wav.seconds:.1f} s")
+    if first is None:
+        raise InvalidRequestError("The model makes no audio of this text.", field="input")
+    factor = (time.perf_counter() - began) / wav.seconds
+    return f"first audio after {first:.3f} s, real-time factor {factor:.3f}"
+
+
+def _request(payload: Mapping[str, Any]) -> Request:
+    heard = {"audio"} if any(isinstance(value, bytes) for value in payload.values()) else set[str]()
+    return Request(
+        id="speak",
+        task=TASK,
+        payload=payload,
+        inputs=frozenset({"text", *heard}),
+        outputs=frozenset({"audio"}),
+    )
