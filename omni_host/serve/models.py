@@ -1,0 +1,52 @@
+"""`GET /v1/models` and `GET /v1/models/{model}`."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from omni_host.deployment import Deployment
+from omni_host.errors import UnknownModelError
+from omni_host.serve.errors import ERROR_RESPONSES, quoted
+
+__all__ = ["models_router"]
+
+
+class Model(BaseModel):
+    """A model as OpenAI describes one; `owned_by` is the plugin that serves it."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str
+
+
+class ModelList(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[Model]
+
+
+def models_router(deployment: Deployment) -> APIRouter:
+    model = Model(id=deployment.name, created=int(time.time()), owned_by=deployment.owner)
+    errors = {status: ERROR_RESPONSES[status] for status in (404, "default")}
+    router = APIRouter(tags=["models"])
+
+    @router.get("/v1/models", summary="List the models", responses={})
+    async def list_models() -> ModelList:  # pyright: ignore[reportUnusedFunction]
+        return ModelList(data=[model])
+
+    # A hub name has a slash, which clients send as it is or as %2F.
+    @router.get("/v1/models/{name:path}", summary="Describe a model", responses=errors)
+    async def retrieve_model(name: str) -> Model:  # pyright: ignore[reportUnusedFunction]
+        if name != model.id:
+            raise UnknownModelError(
+                f"The model {quoted(name)} does not exist.",
+                hint=f"This server has '{model.id}'.",
+                field="model",
+            )
+        return model
+
+    return router

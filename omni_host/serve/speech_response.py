@@ -1,0 +1,175 @@
+"""Sends the audio of one generation: whole, as a stream of bytes, or as events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from omni_host.errors import CancelledError, InvalidRequestError, OmniError
+from omni_host.runtime import Generation, OutputChunk
+from omni_host.serve import sse
+from omni_host.serve.access import Access
+from omni_host.serve.disconnect import while_connected
+from omni_host.serve.encoders import Encoder
+from omni_host.serve.metrics import Metrics
+from omni_host.serve.options import ServeOptions
+from omni_host.serve.playback import Playback
+from omni_host.serve.speech_request import SpeechOrder
+
+__all__ = ["SpeechResponse"]
+
+log = logging.getLogger(__name__)
+
+TOKEN_SECONDS = 0.05
+"""OpenAI counts spoken audio at one token for 50 ms."""
+
+
+class SpeechResponse(Response):
+    """Submits the request and answers with its audio.
+
+    The status is decided by the first chunk: an error before it is raised, and answered
+    like any other. One after it ends events with an `error` event and cuts a stream of
+    bytes off, which every client notices. A client that goes away ends the generation.
+    """
+
+    def __init__(
+        self,
+        *,
+        submit: Callable[[], Generation],
+        order: SpeechOrder,
+        access: Access,
+        metrics: Metrics,
+        options: ServeOptions,
+    ) -> None:
+        super().__init__()
+        self._submit = submit
+        self._order = order
+        self._access = access
+        self._metrics = metrics
+        self._options = options
+        self._playback = Playback()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not await while_connected(receive, self._deliver(send)):
+            self._access.outcome = CancelledError.http_status
+
+    async def _deliver(self, send: Send) -> None:
+        async with self._submit() as generation:
+            chunks = _audio(generation)
+            first = await anext(chunks, None)
+            if first is None:
+                raise InvalidRequestError("The model makes no audio of this input.", field="input")
+            assert first.sample_rate is not None
+            encoder = self._order.format.encoder(first.sample_rate)
+            if self._order.delivery == "whole":
+                await self._send_whole(first, chunks, encoder, send)
+            else:
+                await self._send_stream(first, chunks, encoder, send)
+
+    async def _send_whole(
+        self, first: OutputChunk, chunks: AsyncIterator[OutputChunk], encoder: Encoder, send: Send
+    ) -> None:
+        parts = [self._encode(first, encoder)]
+        size = len(parts[0])
+        async for chunk in chunks:
+            parts.append(self._encode(chunk, encoder))
+            size += len(parts[-1])
+            if size > self._options.max_whole_bytes:
+                raise InvalidRequestError(
+                    f"The audio is over {self._options.max_whole_bytes} bytes.",
+                    hint="Ask for stream_format 'audio'.",
+                    field="input",
+                )
+        parts.append(encoder.finish())
+        body = b"".join((encoder.header(size + len(parts[-1])), *parts))
+        await self._start(send, first, {"content-length": str(len(body))})
+        self._handed_out()
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+        self._spoken()
+
+    async def _send_stream(
+        self, first: OutputChunk, chunks: AsyncIterator[OutputChunk], encoder: Encoder, send: Send
+    ) -> None:
+        audio = encoder.header(None) + self._encode(first, encoder)
+        await self._start(send, first, {"cache-control": "no-store", "x-accel-buffering": "no"})
+        self._handed_out()
+        try:
+            await self._put(send, audio)
+            async for chunk in chunks:
+                await self._put(send, self._encode(chunk, encoder))
+            await self._put(send, encoder.finish())
+        except OmniError as error:
+            await self._break_off(send, error)
+            return
+        end = sse.event(self._done()) if self._order.delivery == "sse" else b""
+        await send({"type": "http.response.body", "body": end, "more_body": False})
+        self._spoken()
+
+    async def _break_off(self, send: Send, error: OmniError) -> None:
+        self._access.outcome = error.http_status
+        log.warning("request %s broke off: %s", self._access.id, error)
+        if self._order.delivery == "sse":
+            body = sse.error_event(error)
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+        # Bytes have no place for an error. Left unfinished, the server closes the
+        # connection without the last chunk that would make the response look whole.
+
+    async def _start(self, send: Send, first: OutputChunk, headers: dict[str, str]) -> None:
+        assert first.sample_rate is not None
+        media = self._order.format.media_type(first.sample_rate)
+        headers["content-type"] = "text/event-stream" if self._order.delivery == "sse" else media
+        raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+
+    async def _put(self, send: Send, audio: bytes) -> None:
+        frames: Iterable[bytes] = (audio,) if audio else ()
+        if self._order.delivery == "sse":
+            frames = sse.audio_events(audio)
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._options.stall_timeout_s):
+                for frame in frames:
+                    await send({"type": "http.response.body", "body": frame, "more_body": True})
+        except TimeoutError:
+            raise CancelledError(
+                f"The client took nothing for {self._options.stall_timeout_s:g} s."
+            ) from None
+        self._playback.waited(time.perf_counter() - began)
+
+    def _encode(self, chunk: OutputChunk, encoder: Encoder) -> bytes:
+        assert chunk.sample_rate is not None
+        self._playback.chunk(time.perf_counter(), len(chunk.data) / chunk.sample_rate)
+        return encoder.encode(chunk.data)
+
+    def _handed_out(self) -> None:
+        seconds = time.perf_counter() - self._access.received
+        self._metrics.first_audio(self._order.delivery, seconds)
+
+    def _spoken(self) -> None:
+        # A client that takes its time does not make the model slower.
+        seconds = time.perf_counter() - self._access.received - self._playback.waited_s
+        self._metrics.spoken(self._order.delivery, self._playback, seconds)
+
+    def _done(self) -> dict[str, Any]:
+        payload = self._order.payload
+        heard = len(payload["text"]) + len(payload["instructions"] or "")
+        spoken = math.ceil(round(self._playback.audio_s / TOKEN_SECONDS, 6))
+        usage = {
+            "input_tokens": heard,
+            "output_tokens": spoken,
+            "total_tokens": heard + spoken,
+        }
+        return {"type": "speech.audio.done", "usage": usage}
+
+
+async def _audio(generation: Generation) -> AsyncIterator[OutputChunk]:
+    async for chunk in generation:
+        if chunk.modality == "audio":
+            yield chunk

@@ -1,0 +1,91 @@
+"""Ways to reach the API in a test: in the same loop, or over a socket from a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from omni_host.serve import Metrics, ServeOptions, Server, create_app
+from tests.serve.fake_pipeline import FakePipeline, deployment
+
+SPEECH = "/v1/audio/speech"
+ORDER = {"model": "toy/talker", "input": "Good morning."}
+
+
+def application(pipeline: FakePipeline, **options: Any):
+    task = options.pop("task", None)
+    deployed = deployment(task) if task else deployment()
+    return create_app(pipeline, deployed, ServeOptions(**options), metrics=Metrics())
+
+
+def call(
+    pipeline: FakePipeline, method: str, path: str, *, options: dict[str, Any] | None = None, **sent
+) -> httpx.Response:
+    """One request, without a socket."""
+    app = application(pipeline, **(options or {}))
+
+    async def exchange() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://host") as client:
+            return await client.request(method, path, **sent)
+
+    return asyncio.run(exchange())
+
+
+def speak(pipeline: FakePipeline | None = None, **fields: Any) -> httpx.Response:
+    return call(pipeline or FakePipeline(), "POST", SPEECH, json={**ORDER, **fields})
+
+
+@dataclass
+class Live:
+    """A server that listens, in a thread of its own."""
+
+    url: str
+    loop: asyncio.AbstractEventLoop
+    server: Server
+    pipeline: Any
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Run a coroutine in the server's loop and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
+
+    def wait_until(self, true: Callable[[], bool]) -> None:
+        async def poll() -> None:
+            async with asyncio.timeout(60):
+                while not true():  # noqa: ASYNC110 (the fakes announce nothing)
+                    await asyncio.sleep(0.005)
+
+        self.run(poll)
+
+
+@contextmanager
+def live(pipeline: Any, app: Any = None, **options: Any) -> Iterator[Live]:
+    """Serve `pipeline` on a free port until the block is left."""
+    ready = threading.Event()
+    found: dict[str, Any] = {}
+    serve_options = ServeOptions(port=0, **options)
+    app = app or create_app(pipeline, deployment(), serve_options, metrics=Metrics())
+
+    async def serve() -> None:
+        def is_ready(url: str) -> None:
+            found.update(url=url, loop=asyncio.get_running_loop())
+            ready.set()
+
+        found["server"] = Server(app, pipeline, serve_options, on_ready=is_ready)
+        await found["server"].run()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(60)
+    try:
+        yield Live(pipeline=pipeline, **found)
+    finally:
+        found["loop"].call_soon_threadsafe(found["server"].stop)
+        thread.join(60)
+        assert not thread.is_alive()
