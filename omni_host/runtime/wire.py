@@ -15,27 +15,18 @@ All numbers are little-endian. Nothing is ever pickled.
 from __future__ import annotations
 
 import contextlib
-import struct
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, Union, cast
 
 import msgpack
 import numpy as np
 
 from omni_host.errors import WireError
+from omni_host.runtime.payload_faults import explain, is_carriable
+from omni_host.runtime.tensors import header_fields, pack_inline, read_header, read_inline
 from omni_host.transports import Transport
-from omni_host.transports.tensors import (
-    DTYPES,
-    NUMPY_DTYPES,
-    NUMPY_NAMES,
-    TensorHeader,
-    byte_view,
-    describe,
-    is_tensor,
-    rebuild,
-    receivable,
-)
+from omni_host.transports.tensors import TensorHeader, describe, receivable
 
 __all__ = ["INLINE_LIMIT", "WIRE_VERSION", "Frame", "PayloadCodec"]
 
@@ -46,11 +37,6 @@ INLINE_LIMIT = 64 * 1024
 """Tensors up to this many bytes travel in the message, whatever the transport."""
 
 INLINE, SHARED, FRAMED = 1, 2, 3
-KINDS = ("numpy", "torch")
-NUMPY_CODES = {dtype: DTYPES.index(name) for dtype, name in NUMPY_NAMES.items()}
-MAX_DIMENSIONS = 64
-START = struct.Struct("<BBH")
-LEAVES = frozenset((type(None), bool, int, float, str, bytes))
 
 Frame = Union[bytes, bytearray, "memoryview[int]"]
 
@@ -100,7 +86,7 @@ class PayloadCodec:
         they shared is released then.
         """
         try:
-            return _unpack(frames[0], partial(self._tensor, frames, owner))
+            return _unpack(frames, partial(self._tensor, frames, owner))
         except WireError:
             self.discard(frames, owner)
             raise
@@ -108,11 +94,11 @@ class PayloadCodec:
     def discard(self, frames: Sequence[Frame], owner: str) -> None:
         """Release what the frames share without opening it. Never raises WireError."""
         with contextlib.suppress(WireError):
-            _unpack(frames[0], partial(self._release, frames, owner))
+            _unpack(frames, partial(self._release, frames, owner))
 
     def _tensor(self, frames: Sequence[Frame], owner: str, code: int, data: bytes) -> Any:
         if code == INLINE:
-            return _read_inline(data, torch=self._torch)
+            return read_inline(data, torch=self._torch)
         header, transport, handle = self._shared(frames, code, data)
         return transport.open(handle, receivable(header, torch=self._torch), owner)
 
@@ -127,15 +113,15 @@ class PayloadCodec:
     ) -> tuple[TensorHeader, Transport, Any]:
         if code not in (SHARED, FRAMED):
             raise WireError(f"a payload holds an extension of unknown type {code}")
-        match _unpack(data, msgpack.ExtType):
-            case [int(kind), int(dtype), shape, str(name), handle]:
-                header = _header(kind, dtype, shape)
-            case _:
-                raise WireError("a tensor's header is malformed")
-        if name not in self._transports:
+        fields = _unpack((data,), msgpack.ExtType)
+        if not isinstance(fields, list) or len(cast("list[Any]", fields)) != 5:
+            raise WireError("a tensor's header is malformed")
+        kind, dtype, shape, name, handle = cast("list[Any]", fields)
+        header = read_header(kind, dtype, shape)
+        if not isinstance(name, str) or name not in self._transports:
             raise WireError(f"a tensor came by {name!r}, which {self.process} has no transport for")
         if code == FRAMED:
-            if not isinstance(handle, int) or not 0 < handle < len(frames):
+            if type(handle) is not int or not 0 < handle < len(frames):
                 raise WireError(f"a tensor's frame {handle!r} is not in the message")
             handle = frames[handle]
         return header, self._transports[name], handle
@@ -151,169 +137,44 @@ class _Encoder:
     def __init__(self, process: str) -> None:
         self._process = process
         self._packer = msgpack.Packer(default=self._tensor)
-        self._frames: list[Frame] = []
         self._handles: list[Any] = []
+        self._frames: list[Frame] = []
 
     def encode(self, value: Any, transport: Transport, name: str, peer: str) -> list[Frame]:
         self._transport, self._name, self._peer = transport, name, peer
         try:
-            document = self._packer.pack(value) if _carriable(value) else None
+            document = self._packer.pack(value) if is_carriable(value) else None
         except (WireError, ValueError, OverflowError, RecursionError) as error:
-            self._take_back()
-            raise _explain(value, error) from error
+            for handle in self._handles:
+                transport.discard(handle, self._process)
+            raise explain(value, error) from error
         if document is None:
-            raise _explain(value, None)
+            raise explain(value, None)
         frames: list[Frame] = [document, *self._frames]
-        self._reset()
-        return frames
-
-    def _take_back(self) -> None:
-        for handle in self._handles:
-            self._transport.discard(handle, self._process)
-        self._reset()
-
-    def _reset(self) -> None:
         if self._handles:
-            self._frames, self._handles = [], []
+            self._handles, self._frames = [], []
+        return frames
 
     def _tensor(self, tensor: Any) -> msgpack.ExtType:
         if type(tensor) is int:  # msgpack asks what to do with one that is too large
             raise OverflowError
-        if tensor.nbytes <= INLINE_LIMIT:
-            return msgpack.ExtType(INLINE, _inline(tensor))
-        header = describe(tensor)
+        header = None if type(tensor) is np.ndarray else describe(tensor)
+        if (header or tensor).nbytes <= INLINE_LIMIT:
+            return msgpack.ExtType(INLINE, pack_inline(tensor, header))
+        header = header or describe(tensor)
         handle = self._transport.share(tensor, self._peer)
         self._handles.append(handle)
         code, reference = SHARED, handle
         if isinstance(handle, bytes | bytearray | memoryview):
             self._frames.append(cast("Frame", handle))
             code, reference = FRAMED, len(self._frames)
-        fields = (KINDS.index(header.kind), DTYPES.index(header.dtype), header.shape)
-        return msgpack.ExtType(code, msgpack.packb((*fields, self._name, reference)))
+        return msgpack.ExtType(code, msgpack.packb((*header_fields(header), self._name, reference)))
 
 
-def _inline(tensor: Any) -> bytes:
-    if type(tensor) is np.ndarray:
-        code = NUMPY_CODES.get(tensor.dtype)
-        if code is not None:
-            head = _head(tensor.ndim).pack(0, code, tensor.ndim, *tensor.shape)
-            return b"".join((head, tensor.data if tensor.flags.c_contiguous else tensor.tobytes()))
-    header = describe(tensor)
-    ndim = len(header.shape)
-    kind, dtype = KINDS.index(header.kind), DTYPES.index(header.dtype)
-    head = _head(ndim).pack(kind, dtype, ndim, *header.shape)
-    return b"".join((head, byte_view(tensor).data))
-
-
-def _read_inline(data: bytes, *, torch: bool) -> Any:
+def _unpack(frames: Sequence[Frame], on_extension: Callable[[int, bytes], Any]) -> Any:
+    if not frames:
+        raise WireError("a message came without a payload")
     try:
-        kind, dtype, ndim = START.unpack_from(data)
-        head = _head(ndim)
-        shape = head.unpack_from(data)[3:]
-        if kind == 0:
-            # The copy makes the array writable; the head is a multiple of 16 bytes, so aligned.
-            array = np.ndarray(shape, NUMPY_DTYPES[DTYPES[dtype]], bytearray(data), head.size)
-            if array.nbytes != len(data) - head.size:
-                raise WireError(f"an array of {array.nbytes} bytes arrived in another size")
-            return array
-        header = receivable(_header(kind, dtype, shape), torch=torch)
-        return rebuild(np.frombuffer(bytearray(data), np.uint8, -1, head.size), header)
-    except (struct.error, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise WireError(f"a tensor's header is malformed: {error}") from error
-
-
-@cache
-def _head(ndim: int) -> struct.Struct:
-    """The layout of an `INLINE` head: kind, dtype, ndim, shape, padding."""
-    if ndim > MAX_DIMENSIONS:
-        raise WireError(f"a tensor has {ndim} dimensions, at most {MAX_DIMENSIONS} can be carried")
-    shape = "" if ndim == 0 else f"{ndim}Q"
-    return struct.Struct(f"<BBH{shape}{-(4 + 8 * ndim) % 16}x")
-
-
-def _header(kind: int, dtype: int, shape: Sequence[Any]) -> TensorHeader:
-    """Check what came over the wire."""
-    if not 0 <= kind < len(KINDS) or not 0 <= dtype < len(DTYPES):
-        raise WireError(f"a tensor is of unknown kind {kind} or dtype {dtype}")
-    if not isinstance(shape, list | tuple) or len(shape) > MAX_DIMENSIONS:
-        raise WireError(f"a tensor has an impossible shape {shape}")
-    if not all(type(n) is int and n >= 0 for n in shape):
-        raise WireError(f"a tensor has an impossible shape {shape}")
-    return TensorHeader(kind=KINDS[kind], dtype=DTYPES[dtype], shape=tuple(shape))
-
-
-def _unpack(document: Frame, on_extension: Callable[[int, bytes], Any]) -> Any:
-    try:
-        return msgpack.unpackb(document, ext_hook=on_extension)
-    except ValueError as error:  # what msgpack raises is a subclass
+        return msgpack.unpackb(frames[0], ext_hook=on_extension)
+    except ValueError as error:  # whatever msgpack raises is one
         raise WireError(f"a payload is not readable: {error or type(error).__name__}") from error
-
-
-def _carriable(value: object) -> bool:
-    """Whether every type in `value` can be carried; fast, as each payload goes through it."""
-    kind = type(value)
-    if kind is dict:
-        entries: Any = value
-        for key, item in entries.items():
-            if type(key) is not str or not (type(item) in LEAVES or _carriable(item)):
-                return False
-        return True
-    if kind is list or kind is tuple:
-        items: Any = value
-        return LEAVES.issuperset(map(type, items)) or all(map(_carriable, items))
-    return kind in LEAVES or is_tensor(value)
-
-
-def _explain(value: Any, error: Exception | None) -> WireError:
-    """The error to raise when `value` could not be encoded."""
-    try:
-        fault = _fault(value)
-    except RecursionError:
-        fault = None
-    if fault is None and isinstance(error, WireError):
-        return error
-    return fault or WireError(f"the payload is nested too deeply, or holds itself: {error}")
-
-
-def _fault(value: Any, path: str = "payload") -> WireError | None:
-    """What is wrong with `value`, after an attempt to encode it has failed."""
-    if type(value) is dict:
-        entries = cast("dict[Any, Any]", value)
-        for key in entries:
-            if type(key) is not str:
-                return WireError(f"{path} has a key {key!r} of type {_name(key)}; keys are str")
-        items = [(f"{path}.{key}", item) for key, item in entries.items()]
-    elif type(value) in (list, tuple):
-        items = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
-    else:
-        return _leaf_fault(value, path)
-    return next(filter(None, (_fault(item, where) for where, item in items)), None)
-
-
-def _leaf_fault(value: Any, path: str) -> WireError | None:
-    if is_tensor(value):
-        try:
-            describe(value)
-        except WireError as error:
-            return WireError(f"{path}: {error.message}", hint=error.hint)
-    elif type(value) not in LEAVES:
-        return WireError(f"{path} is a {_name(value)}, which cannot be carried")
-    elif type(value) is int and not -(2**63) <= value < 2**64:
-        return WireError(
-            f"{path} is an int of {value.bit_length()} bits, at most 64 can be carried"
-        )
-    elif type(value) is str and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            return WireError(f"{path} is a str that is not valid Unicode: {error}")
-    return None
-
-
-def _name(value: object) -> str:
-    kind = type(value)
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )

@@ -1,0 +1,211 @@
+"""A deployment that runs: the façade of the runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from omni_host.deployment import Deployment
+from omni_host.errors import DrainingError, QueueFullError
+from omni_host.plugins import Plugins
+from omni_host.runtime import messages as m
+from omni_host.runtime.admission import Limits
+from omni_host.runtime.boot import Boot
+from omni_host.runtime.coordinator import Coordinator
+from omni_host.runtime.generation import Generation, Request
+from omni_host.runtime.launcher import Launcher
+from omni_host.runtime.links import HOST
+from omni_host.runtime.mailbox import Mailbox
+from omni_host.runtime.reports import (
+    RuntimeObserver,
+    Snapshot,
+    StageProgress,
+    StageSnapshot,
+    State,
+)
+from omni_host.runtime.supervised import Health
+from omni_host.runtime.supervisor import Supervisor
+from omni_host.runtime.switchboard import Switchboard
+
+__all__ = ["Pipeline"]
+
+_LONGEST_FOLDER = 30
+"""The name of a socket's file has to fit into 107 bytes."""
+
+
+class Pipeline:
+    """Starts the processes of a deployment, serves requests and stops them again.
+
+    All methods belong to the event loop on which `start` was called.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        plugins: Plugins,
+        *,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        observer: RuntimeObserver | None = None,
+        health: Health = Health(),  # noqa: B008 - frozen
+    ) -> None:
+        self._deployment = deployment
+        self._plugins = plugins
+        self._limits = limits
+        self._observer = observer
+        self._health = health
+        self._running: _Running | None = None
+        self._stopped = False
+
+    async def start(self, progress: Callable[[StageProgress], None] | None = None) -> None:
+        """Start every process and wait until every stage is ready.
+
+        Raises StageStartError, or the plugin error by which a worker refused to start;
+        nothing is left running then, nor when this is cancelled.
+        """
+        self._running = _Running(
+            self._deployment, self._plugins, self._limits, self._observer, self._health, progress
+        )
+        try:
+            await self._running.supervisor.start()
+        except BaseException:
+            await self.stop(0.0)
+            raise
+
+    def submit(self, request: Request) -> Generation:
+        """Admit a request; iterate over what it returns.
+
+        Raises at once: InvalidRequestError (unknown task, modality that it does not yield,
+        an id that is in use), QueueFullError, DrainingError, StageDiedError if a stage that
+        it needs has ended for good.
+        """
+        if self._stopped:
+            raise DrainingError("The server has stopped.")
+        if self._running is None:
+            raise QueueFullError("The model is not loaded yet.", retry_after=5)
+        return self._running.coordinator.submit(request)
+
+    def snapshot(self) -> Snapshot:
+        """How things stand at this moment."""
+        if self._running is None:
+            state: State = "draining" if self._stopped else "starting"
+            return Snapshot(state=state, stages=(), queued=0, running=0)
+        return self._running.snapshot()
+
+    async def stop(self, drain_s: float) -> None:
+        """Take no new requests, wait up to `drain_s` for those that run, stop everything.
+
+        Afterwards no process, segment or file is left. May be called again, and after a
+        start that failed.
+        """
+        running, self._running = self._running, None
+        self._stopped = True
+        if running is not None:
+            self._stopping = asyncio.create_task(running.stop(drain_s))
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+
+    _stopping: asyncio.Task[None] | None = None
+
+
+class _Running:
+    """All that exists between start and stop."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        plugins: Plugins,
+        limits: Limits,
+        observer: RuntimeObserver | None,
+        health: Health,
+        progress: Callable[[StageProgress], None] | None,
+    ) -> None:
+        self._folder = _private_folder()
+        self._handlers: dict[int, Callable[..., None]] = {}
+        boot = Boot(
+            deployment=deployment,
+            process="",
+            endpoint="",
+            address="",
+            host=f"ipc://{self._folder}/{HOST}",
+            folder=self._folder,
+            run=secrets.token_hex(4),
+            result_credits=limits.result_credits,
+            log_level=logging.getLogger().getEffectiveLevel(),
+        )
+        self._mailbox = Mailbox(HOST, boot.host, self._receive)
+        self._switchboard = Switchboard(deployment, boot.run, self._mailbox, torch=False)
+        self.coordinator = Coordinator(
+            deployment, limits, self._mailbox, self._switchboard.codec, observer
+        )
+        self.supervisor = Supervisor(
+            deployment,
+            plugins,
+            _launcher(deployment),
+            self._mailbox,
+            self._switchboard,
+            self.coordinator,
+            health,
+            boot,
+            progress,
+        )
+        self._handlers.update(self.coordinator.handlers)
+        self._handlers.update(self.supervisor.handlers)
+        self._handlers[m.RELEASED] = self._switchboard.released
+        self._mailbox.open()
+
+    def snapshot(self) -> Snapshot:
+        inside = self.coordinator.inside()
+        state = self.supervisor.state
+        return Snapshot(
+            state="draining" if self.coordinator.draining else state,
+            stages=tuple(
+                StageSnapshot(
+                    stage=stage.name,
+                    process=process.name,
+                    pid=None if process.handle is None else process.handle.pid,
+                    state=process.state,
+                    inside=inside[stage.name],
+                    queued=process.queued.get(stage.name, 0),
+                )
+                for process in self.supervisor.processes
+                for stage in process.stages
+            ),
+            queued=self.coordinator.queued,
+            running=self.coordinator.running,
+        )
+
+    async def stop(self, drain_s: float) -> None:
+        try:
+            await self.coordinator.drain(drain_s)
+            await self.supervisor.stop()
+        finally:
+            self._mailbox.close()
+            self._switchboard.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _receive(self, sender: str, message: m.Message) -> None:
+        handler = self._handlers.get(message[0])
+        if handler is not None:
+            handler(sender, *message[1:])
+
+
+def _private_folder() -> str:
+    folder = tempfile.gettempdir()
+    if len(folder) > _LONGEST_FOLDER and Path("/tmp").is_dir():  # noqa: S108 - made private below
+        folder = "/tmp"  # noqa: S108
+    return tempfile.mkdtemp(prefix="omni-", dir=folder)
+
+
+def _launcher(deployment: Deployment) -> Launcher:
+    module, _, attribute = deployment.launcher.target.partition(":")
+    made: Any = import_module(module)
+    for name in attribute.split("."):
+        made = getattr(made, name)
+    return made()

@@ -1,0 +1,54 @@
+"""A process' transports, its codec, and the tokens they exchange with their peers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+from omni_host.deployment import Deployment
+from omni_host.offers import TransportSpec
+from omni_host.runtime import messages as m
+from omni_host.runtime.mailbox import Mailbox
+from omni_host.runtime.wire import PayloadCodec
+from omni_host.transports import Transport, TransportContext
+
+__all__ = ["Switchboard"]
+
+
+class Switchboard:
+    """Builds the transports and has what they release sent with the next messages."""
+
+    def __init__(
+        self, deployment: Deployment, run: str, mailbox: Mailbox, *, torch: bool = True
+    ) -> None:
+        self._mailbox = mailbox
+        context = TransportContext(process=mailbox.endpoint, run=run)
+        self._transports = {spec.name: _build(spec, context) for spec in deployment.transports}
+        self.codec = PayloadCodec(mailbox.endpoint, self._transports, torch=torch)
+        mailbox.before_flush = self._post_releases
+
+    def released(self, _sender: str, transport: str, tokens: Iterable[Any]) -> None:
+        """A peer has let go of what was shared with it."""
+        self._transports[transport].released(tokens)
+
+    def forget(self, endpoint: str) -> None:
+        for transport in self._transports.values():
+            transport.forget(endpoint)
+
+    def close(self) -> None:
+        for transport in self._transports.values():
+            transport.close()
+
+    def _post_releases(self) -> None:
+        for name, transport in self._transports.items():
+            for owner, tokens in transport.releases().items():
+                self._mailbox.post(owner, (m.RELEASED, name, tokens))
+
+
+def _build(spec: TransportSpec, context: TransportContext) -> Transport:
+    module, _, attribute = spec.target.partition(":")
+    made: Any = import_module(module)
+    for name in attribute.split("."):
+        made = getattr(made, name)
+    return made(context)
