@@ -18,7 +18,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -49,6 +49,24 @@ class _Settings:
     segments: Backing | Literal["auto"] = "auto"
 
 
+class _Handle(NamedTuple):
+    """What goes over the wire: a segment's address, the place in it, and the slot's token."""
+
+    pid: int
+    fd: int
+    name: str
+    size: int
+    offset: int
+    token: int
+
+    @property
+    def address(self) -> Address:
+        return Address(pid=self.pid, fd=self.fd, name=self.name, size=self.size)
+
+
+HANDLE_TYPES = (int, int, str, int, int, int)
+
+
 @dataclass(slots=True)
 class _Mapped:
     """A peer's segment, mapped; views hold on to `memory` themselves."""
@@ -71,14 +89,16 @@ class _Owner:
 
 
 class ShmTransport:
-    """A handle is `[pid, fd, segment's name, its size, offset, token]`."""
+    """A handle is a list with the fields of `_Handle`."""
 
     def __init__(self, context: TransportContext) -> None:
         settings = _read(context.settings)
         self._process = context.process
         self._pid = os.getpid()
         self._idle_s = settings.idle_s
-        self._backing = best_backing() if settings.segments == "auto" else settings.segments
+        self._backing: Backing = (
+            best_backing() if settings.segments == "auto" else settings.segments
+        )
         prefix = f"omni-{context.run[:8]}-{secrets.token_hex(4)}"
         self._names = (f"{prefix}-{number:x}" for number in itertools.count())
         self._pool = SlotPool(self._create, settings.limit_bytes, time.monotonic)
@@ -109,18 +129,18 @@ class ShmTransport:
 
     def open(self, handle: Any, header: TensorHeader, owner: str) -> Any:
         """A view of the slot. Raises WireError if its owner has gone."""
-        address, offset, token = _parse(handle)
-        if offset + header.nbytes > address.size:
+        place = _parse(handle)
+        if not 0 <= place.offset <= place.size - header.nbytes:
             raise WireError(f"a tensor of {header.nbytes} bytes is outside of its shared memory")
         known = self._owners.setdefault(owner, _Owner())
-        memory = self._map(known, address)
-        array = np.ndarray((header.nbytes,), np.uint8, memory, offset)
+        memory = self._map(known, place)
+        array = np.ndarray((header.nbytes,), np.uint8, memory, place.offset)
         # Every view of `array` holds on to it, since what it is itself a view of is no array.
-        weakref.finalize(array, known.freed.append, token).atexit = False
+        weakref.finalize(array, known.freed.append, place.token).atexit = False
         return rebuild(array, header)
 
     def discard(self, handle: Any, owner: str) -> None:
-        token = _parse(handle)[2]
+        token = _parse(handle).token
         if owner == self._process:
             self.released([token])
         else:
@@ -130,11 +150,12 @@ class ShmTransport:
         """Call it now and then even when there is no message to send: segments that have
         been idle are given back here."""
         self._tidy()
+        found = [(name, owner.freed) for name, owner in self._known() if owner.freed]
         with self._lock:
-            return {name: _drain(owner.freed) for name, owner in self._known() if owner.freed}
+            return {name: _drain(freed) for name, freed in found}
 
     def released(self, tokens: Iterable[Any]) -> None:
-        out = (self._out.pop(token, None) for token in tokens)
+        out = [self._out.pop(token, None) for token in tokens if type(token) is int]
         self._give([taken[0] for taken in out if taken is not None])
 
     def forget(self, peer: str) -> None:
@@ -173,13 +194,12 @@ class ShmTransport:
             for slot in slots:
                 self._pool.give(slot)
 
-    def _map(self, owner: _Owner, address: Address) -> mmap.mmap:
-        mapped = owner.mapped.get(address.name)
+    def _map(self, owner: _Owner, place: _Handle) -> mmap.mmap:
+        mapped = owner.mapped.get(place.name)
         if mapped is None:
-            mapped = _Mapped(attach(address), 0.0)
-            owner.mapped[address.name] = mapped
-            if address.fd < 0:
-                owner.named.add(address.name)
+            mapped = owner.mapped[place.name] = _Mapped(attach(place.address), 0.0)
+            if place.fd < 0:
+                owner.named.add(place.name)
         mapped.opened_at = time.monotonic()
         return mapped.memory
 
@@ -204,12 +224,12 @@ def _drain(freed: deque[int]) -> list[int]:
     return [freed.popleft() for _ in range(len(freed))]
 
 
-def _parse(handle: Any) -> tuple[Address, int, int]:
-    match handle:
-        case [int(pid), int(fd), str(name), int(size), int(offset), int(token)] if offset >= 0:
-            return Address(pid=pid, fd=fd, name=name, size=size), offset, token
-        case _:
-            raise WireError(f"{handle!r} is not a handle of shared memory")
+def _parse(handle: Any) -> _Handle:
+    if isinstance(handle, list):
+        fields = cast("list[Any]", handle)
+        if tuple(map(type, fields)) == HANDLE_TYPES:
+            return _Handle(*fields)
+    raise WireError(f"{handle!r} is not a handle of shared memory")
 
 
 def _read(settings: Mapping[str, Any]) -> _Settings:

@@ -82,23 +82,35 @@ def describe(tensor: Any) -> TensorHeader:
 
 
 def byte_view(tensor: Any) -> Bytes:
-    """The bytes [nbytes] of a tensor, without a copy where its memory allows that."""
+    """The bytes [nbytes] of a tensor, without a copy where its memory allows that.
+
+    Raises WireError if torch cannot bring them to the CPU.
+    """
     if isinstance(tensor, np.ndarray):
         array = cast("NDArray[Any]", tensor)
         native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
         return native.reshape(-1).view(np.uint8)
     torch = sys.modules["torch"]
-    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    try:
+        plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    except RuntimeError as error:
+        raise WireError(f"a torch tensor on {tensor.device} cannot be copied: {error}") from error
     return plain.reshape(-1).view(torch.uint8).numpy()
 
 
 def copy_into(target: Bytes, tensor: Any, header: TensorHeader) -> None:
-    """Copy a tensor of any strides or device into `target` [nbytes], in one pass."""
+    """Copy a tensor of any strides or device into `target` [nbytes], in one pass.
+
+    Raises WireError if torch cannot bring it to the CPU.
+    """
     if header.kind == "numpy":
         view = target.view(NUMPY_DTYPES[header.dtype]).reshape(header.shape)
         np.copyto(view, cast("NDArray[Any]", tensor))
-    else:
+        return
+    try:
         _torch_view(sys.modules["torch"], target, header).copy_(tensor.detach())
+    except RuntimeError as error:
+        raise WireError(f"a torch tensor on {tensor.device} cannot be copied: {error}") from error
 
 
 def receivable(header: TensorHeader, *, torch: bool) -> TensorHeader:
