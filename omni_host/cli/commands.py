@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omni_host.errors import AmbiguousClaimError, PluginLoadError
+from omni_host.cli.options import Invocation
+from omni_host.errors import AmbiguousClaimError, PluginError, PluginLoadError
 
 if TYPE_CHECKING:
+    from omni_host.plugins.discovery import Discovery
     from omni_host.plugins.entry_points import EntryPoint
 
 __all__ = ["OmniGroup"]
 
+PLUGINS = "omni_host.plugins"
+COMMANDS = "omni_host.commands"
 BUILT_IN = {
     "speak": ("omni_host.cli.speak:speak", "Say a text into a WAV file."),
     "serve": ("omni_host.cli.serve:serve", "Serve a model behind an OpenAI-compatible API."),
@@ -38,7 +42,7 @@ class OmniGroup(click.Group):
             module, _, attribute = BUILT_IN[cmd_name][0].partition(":")
             return getattr(import_module(module), attribute)
         claims = _plugin_commands().get(cmd_name)
-        return _load(cmd_name, claims) if claims else None
+        return _load(cmd_name, claims, ctx.ensure_object(Invocation)) if claims else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -68,21 +72,24 @@ class OmniGroup(click.Group):
 
 
 def _plugin_commands() -> dict[str, list[EntryPoint]]:
-    from omni_host.plugins.discovery import discover  # noqa: PLC0415 - built-in commands need none
-    from omni_host.plugins.entry_points import COMMANDS  # noqa: PLC0415
-
     found: dict[str, list[EntryPoint]] = {}
-    for point in discover().group(COMMANDS):
+    for point in _discovery().group(COMMANDS):
         if point.name not in BUILT_IN:
             found.setdefault(point.name, []).append(point)
     return found
+
+
+def _discovery() -> Discovery:
+    from omni_host.plugins.discovery import discover  # noqa: PLC0415 - built-in commands need none
+
+    return discover()
 
 
 def _origin(point: EntryPoint) -> str:
     return str(point.distribution)
 
 
-def _load(name: str, claims: list[EntryPoint]) -> click.Command:
+def _load(name: str, claims: list[EntryPoint], typed: Invocation) -> click.Command:
     point = claims[0]
     if len(claims) > 1:
         raise AmbiguousClaimError(
@@ -90,14 +97,31 @@ def _load(name: str, claims: list[EntryPoint]) -> click.Command:
             hint=f"pip uninstall {point.distribution.name}",
             field=name,
         )
+    _refuse_blocked(name, point, typed)
     module, _, attribute = point.value.partition(":")
     try:
         command = getattr(import_module(module), attribute)
     except (Exception, SystemExit) as error:  # a plugin's module may raise anything
         raise _broken(name, point, f"{type(error).__name__}: {error}") from error
     if not isinstance(command, click.Command):
-        raise _broken(name, point, f"{point.value} is a {type(command).__name__}")
+        raise _broken(name, point, f"{point.value} is no click command but {command!r}")
     return command
+
+
+def _refuse_blocked(name: str, point: EntryPoint, typed: Invocation) -> None:
+    """A command goes with the plugins of its distribution: all blocked, and it is too."""
+    from omni_host.plugins.selection import blocked_names  # noqa: PLC0415 - as above
+
+    allow, block = typed.plugin_lists()
+    points = _discovery().group(PLUGINS)
+    siblings = {p.name for p in points if p.distribution == point.distribution}
+    blocked = blocked_names(points, allow, block)
+    if siblings <= blocked and (siblings or allow):
+        raise PluginError(
+            f"The command '{name}' of {point.distribution} is blocked with its plugins.",
+            hint="Change plugins.allow or plugins.block.",
+            field=name,
+        )
 
 
 def _broken(name: str, point: EntryPoint, cause: str) -> PluginLoadError:
