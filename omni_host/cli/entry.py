@@ -49,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     A traceback is shown only with `-v`.
     """
+    # pydantic looks for plugins of its own in the metadata of everything installed, and one
+    # malformed entry_points.txt would end `import pydantic`.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     typed = Invocation()
     sys.excepthook = partial(_report_defect, typed)
     try:
