@@ -7,7 +7,6 @@ error has a plugin's name, and load order decides nothing.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, TypeVar
@@ -17,14 +16,13 @@ import pluggy
 from omni_host import hookspecs
 from omni_host.errors import HookError, OmniError
 from omni_host.plugins import import_guard
-from omni_host.plugins.faults import Fault, upgrade_or_block
+from omni_host.plugins.faults import Fault, FaultKind, log_fault, upgrade_or_block
 from omni_host.plugins.loading import LoadedPlugin
 from omni_host.plugins.results import Expect, UnexpectedResultError
 
 __all__ = ["HookCalls"]
 
 T = TypeVar("T")
-log = logging.getLogger("omni_host.plugins")
 
 
 class HookCalls:
@@ -101,19 +99,23 @@ class HookCalls:
 
     def isolate(self, plugin: str, hook: str, error: OmniError) -> None:
         """Record `error` as a fault and go on."""
-        distribution = self._loaded[plugin].distribution
         text = error.message if isinstance(error, HookError) else f"{hook} raised {error}"
+        self.record(plugin, "hook-failed", text.removeprefix(f"{self._loaded[plugin]}: "))
+
+    def record(self, plugin: str, kind: FaultKind, cause: str, fix: str = "") -> None:
+        """Report and log a fault of a loaded plugin, once."""
+        distribution = self._loaded[plugin].distribution
         fault = Fault(
             plugin=plugin,
             distribution=distribution.name,
             version=distribution.version,
-            kind="hook-failed",
-            cause=text.removeprefix(f"{self._loaded[plugin]}: "),
-            fix=_fix(self._loaded[plugin]),
+            kind=kind,
+            cause=cause,
+            fix=fix or upgrade_or_block(plugin, distribution.name),
         )
         if fault not in self._faults:
             self._faults.append(fault)
-            log.warning("%s", fault)
+            log_fault(fault)
 
     def _culprit(self, error: BaseException, asked: LoadedPlugin) -> LoadedPlugin:
         """The plugin whose code raised: a wrapper may have, rather than the one asked."""
@@ -125,7 +127,8 @@ class HookCalls:
         return culprit
 
     def _hook_error(self, plugin: LoadedPlugin, hook: str, what: str) -> HookError:
-        return HookError(f"{plugin}: {hook} {what}.", hint=_fix(plugin), field=plugin.name)
+        hint = upgrade_or_block(plugin.name, plugin.distribution.name)
+        return HookError(f"{plugin}: {hook} {what}.", hint=hint, field=plugin.name)
 
 
 def _wraps(implementation: pluggy.HookImpl) -> bool:
@@ -134,7 +137,3 @@ def _wraps(implementation: pluggy.HookImpl) -> bool:
 
 def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def _fix(plugin: LoadedPlugin) -> str:
-    return upgrade_or_block(plugin.name, plugin.distribution.name)

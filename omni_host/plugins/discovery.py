@@ -141,7 +141,7 @@ def _foreign(entry: str | None) -> Iterator[_Found]:
 
 
 def _shadowed(loser: Distribution, winner: Distribution) -> Fault:
-    left_over = "" if loser.installed else ", left by a build"
+    left_over = "" if loser.installed else ", left by a build,"
     return Fault(
         plugin="",
         distribution=loser.name,

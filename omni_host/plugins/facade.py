@@ -24,7 +24,8 @@ from omni_host.plugins import hub, import_guard
 from omni_host.plugins.calls import HookCalls
 from omni_host.plugins.claims import Claims, registrations
 from omni_host.plugins.discovery import Discovery, discover
-from omni_host.plugins.faults import Fault, did_you_mean
+from omni_host.plugins.entry_points import PLUGINS
+from omni_host.plugins.faults import Fault, did_you_mean, log_fault
 from omni_host.plugins.hardware import PLATFORMS, PlatformChoice
 from omni_host.plugins.loading import LoadedPlugin, load_plugin
 from omni_host.plugins.lock import Lock, LockedPlugin
@@ -65,20 +66,21 @@ class Plugins:
         While plugin code runs, torch, transformers and sglang cannot be imported.
         Raises ConfigError if `allow` or `block` names what is not installed.
         """
-        points = list(registrations(discovery))
-        blocked = blocked_names(discovery.group("omni_host.plugins"), allow, block)
+        blocked = blocked_names(discovery.group(PLUGINS), allow, block)
+        points = {point.name: point for point in registrations(discovery)}
         loaded: list[LoadedPlugin] = []
-        broken = {f.plugin: f for f in discovery.faults if f.kind == "duplicate-name"}
-        for point in points:
-            if point.name in blocked:
+        broken = {f.plugin: f for f in discovery.faults if f.plugin and f.plugin not in points}
+        for name, point in points.items():
+            if name in blocked:
                 continue
-            broken.pop(point.name, None)
             with import_guard.guarded():
                 result = load_plugin(point)
             if isinstance(result, Fault):
-                broken[point.name] = result
+                broken[name] = result
             else:
                 loaded.append(result)
+        for fault in dict.fromkeys([*discovery.faults, *broken.values()]):
+            log_fault(fault)
         return cls(discovery, loaded, Unusable(broken=broken, blocked=blocked), in_host=True)
 
     @classmethod
@@ -104,12 +106,8 @@ class Plugins:
     def report(self) -> Report:
         """Plugins, claims and every fault so far."""
         found = report_of_discovery(self._discovery, self._unusable.blocked)
-        faults = {
-            *found.faults,
-            *self._unusable.broken.values(),
-            *self._offered.faults,
-            *self._calls.faults,
-        }
+        _ = self._offered
+        faults = {*found.faults, *self._unusable.broken.values(), *self._calls.faults}
         return Report(
             plugins=tuple(self._reported(plugin) for plugin in found.plugins),
             claims=found.claims,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Fault", "FaultKind", "close_matches", "did_you_mean", "upgrade_or_block"]
+__all__ = ["Fault", "FaultKind", "close_matches", "did_you_mean", "log_fault", "upgrade_or_block"]
 
 FaultKind = Literal[
     "malformed-entry-points",
@@ -74,3 +74,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def upgrade_or_block(plugin: str, distribution: str) -> str:
     """What an operator can do about a defect of a plugin."""
     return f"pip install --upgrade {distribution}, or leave it out: --plugins-block {plugin}"
+
+
+def log_fault(fault: Fault) -> None:
+    """Warn whoever runs the host; what asks for the whole report need not listen."""
+    import logging  # noqa: PLC0415 - 5 ms that a listing without faults need not pay
+
+    logging.getLogger("omni_host.plugins").warning("%s (fix: %s)", fault, fault.fix)

@@ -36,9 +36,7 @@ class PlatformChoice:
         request = PlatformRequest(name=AUTO)
         answers = self._calls.ask_all("hardware_platform", optional(PlatformProbe), request=request)
         probes = [
-            probe
-            for plugin, probe in answers
-            if probe is not None and plugin in self._claims.plugins_for(PLATFORMS, probe.name)
+            probe for plugin, probe in answers if probe is not None and self._claimed(plugin, probe)
         ]
         if not probes:
             raise PlatformError(
@@ -69,6 +67,13 @@ class PlatformChoice:
                 field="platform.name",
             )
         return probe
+
+    def _claimed(self, plugin: str, probe: PlatformProbe) -> bool:
+        claimed = plugin in self._claims.plugins_for(PLATFORMS, probe.name)
+        if not claimed:
+            cause = f"hardware_platform found '{probe.name}', which [{PLATFORMS}] does not claim"
+            self._calls.record(plugin, "offer-without-claim", cause)
+        return claimed
 
     def _provider(self, name: str) -> str:
         claimers = self._claims.plugins_for(PLATFORMS, name)

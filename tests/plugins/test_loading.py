@@ -49,8 +49,7 @@ def beside_good(site):
         (
             "@hookimpl\ndef build_stages(modle): ...",
             "hook-arguments",
-            "build_stages is not given 'modle', it may ask for model, options, platform. "
-            "Did you mean 'model'?",
+            "not given 'modle', it may ask for model, options, platform. Did you mean 'model'?",
         ),
         (
             "def build_stages(model): ...",
@@ -58,8 +57,7 @@ def beside_good(site):
             "the function 'build_stages' is not marked with @hookimpl",
         ),
         (
-            "@hookimpl\ndef claim_model(model): ...\n"
-            "@hookimpl(specname='claim_model')\ndef also(model): ...",
+            "@hookimpl\ndef claim_model(): ...\n@hookimpl(specname='claim_model')\ndef also(): ...",
             "repeated-hook",
             "'claim_model' and 'also' both implement claim_model",
         ),
