@@ -6,7 +6,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import aclosing
 from typing import Any
 
 from starlette.responses import Response
@@ -61,8 +62,7 @@ class SpeechResponse(Response):
             self._access.outcome = CancelledError.http_status
 
     async def _deliver(self, send: Send) -> None:
-        async with self._submit() as generation:
-            chunks = _audio(generation)
+        async with self._submit() as generation, aclosing(_audio(generation)) as chunks:
             first = await anext(chunks, None)
             if first is None:
                 raise InvalidRequestError("The model makes no audio of this input.", field="input")
@@ -169,7 +169,9 @@ class SpeechResponse(Response):
         return {"type": "speech.audio.done", "usage": usage}
 
 
-async def _audio(generation: Generation) -> AsyncIterator[OutputChunk]:
+async def _audio(generation: Generation) -> AsyncGenerator[OutputChunk]:
     async for chunk in generation:
         if chunk.modality == "audio":
             yield chunk
+        # Chunks that are there already need no wait; the loop must see a client leave still.
+        await asyncio.sleep(0)

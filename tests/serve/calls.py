@@ -28,8 +28,10 @@ def call(
     pipeline: FakePipeline, method: str, path: str, *, options: dict[str, Any] | None = None, **sent
 ) -> httpx.Response:
     """One request, without a socket."""
-    app = application(pipeline, **(options or {}))
+    return call_app(application(pipeline, **(options or {})), method, path, **sent)
 
+
+def call_app(app: Any, method: str, path: str, **sent: Any) -> httpx.Response:
     async def exchange() -> httpx.Response:
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://host") as client:
@@ -50,6 +52,13 @@ class Live:
     loop: asyncio.AbstractEventLoop
     server: Server
     pipeline: Any
+    metrics: Metrics
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(name, labels)
+
+    def pause(self, seconds: float) -> None:
+        self.run(lambda: asyncio.sleep(seconds))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run a coroutine in the server's loop and wait for it."""
@@ -65,12 +74,13 @@ class Live:
 
 
 @contextmanager
-def live(pipeline: Any, app: Any = None, **options: Any) -> Iterator[Live]:
+def live(pipeline: Any, deployed: Any = None, **options: Any) -> Iterator[Live]:
     """Serve `pipeline` on a free port until the block is left."""
     ready = threading.Event()
-    found: dict[str, Any] = {}
+    metrics = Metrics()
+    found: dict[str, Any] = {"metrics": metrics}
     serve_options = ServeOptions(port=0, **options)
-    app = app or create_app(pipeline, deployment(), serve_options, metrics=Metrics())
+    app = create_app(pipeline, deployed or deployment(), serve_options, metrics=metrics)
 
     async def serve() -> None:
         def is_ready(url: str) -> None:

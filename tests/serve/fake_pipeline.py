@@ -100,6 +100,8 @@ class FakePipeline:
         self.may_start = asyncio.Event()
         self.may_start.set()
         self.stops: list[float] = []
+        self.opened = asyncio.Event()
+        self.cut_off = asyncio.Event()
         self.idle = asyncio.Event()
         self.idle.set()
 
@@ -113,8 +115,9 @@ class FakePipeline:
     async def stop(self, drain_s: float) -> None:
         self.stops.append(drain_s)
         self.state = "draining"
-        if drain_s:
-            await self.idle.wait()
+        if not drain_s:
+            self.cut_off.set()
+        await self.idle.wait()
 
     def submit(self, request: Request) -> FakeGeneration:
         if self.refusal:
@@ -145,6 +148,7 @@ class FakeGeneration:
 
     async def __aenter__(self) -> FakeGeneration:
         self.pipeline.open.append(self.request)
+        self.pipeline.opened.set()
         self.pipeline.idle.clear()
         return self
 
@@ -160,8 +164,17 @@ class FakeGeneration:
         return self
 
     async def __anext__(self) -> OutputChunk:
+        coming = asyncio.ensure_future(anext(self.chunks))
+        cut_off = asyncio.ensure_future(self.pipeline.cut_off.wait())
         try:
-            return await anext(self.chunks)
+            await asyncio.wait((coming, cut_off), return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                raise DrainingError("The server stopped.")
+            return coming.result()
         except (StopAsyncIteration, OmniError):
             self.finished = True
             raise
+        finally:
+            coming.cancel()
+            cut_off.cancel()
+            await asyncio.gather(coming, cut_off, return_exceptions=True)

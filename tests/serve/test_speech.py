@@ -107,7 +107,7 @@ def test_a_voice_may_be_an_object_with_an_id():
 
 def test_output_that_is_not_audio_is_not_spoken():
     async def with_text(_request):
-        yield type(chunk())(modality="text", data="Good")
+        yield type(chunk())(modality="text", data="Good", sample_rate=None)
         yield chunk(7200)
 
     assert speak(FakePipeline(with_text), response_format="pcm").content == SPOKEN
