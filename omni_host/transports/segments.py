@@ -114,8 +114,10 @@ def _create(name: str, size: int, backing: Backing) -> int:
 def _open(address: Address) -> int:
     if address.fd < 0:
         return _posixshmem.shm_open(f"/{address.name}", os.O_RDWR, mode=0o600)
-    fd = os.open(f"/proc/{address.pid}/fd/{address.fd}", os.O_RDWR | os.O_CLOEXEC)
-    # The process and its descriptor may be others by now than those that were meant.
+    # The process and its descriptor may be others by now than those that were meant: opening
+    # them must not block, and what was opened is looked at.
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    fd = os.open(f"/proc/{address.pid}/fd/{address.fd}", flags)
     if str(Path(f"/proc/self/fd/{fd}").readlink()) != f"/memfd:{address.name} (deleted)":
         os.close(fd)
         raise FileNotFoundError("its owner has closed it")

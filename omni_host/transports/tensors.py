@@ -75,8 +75,10 @@ def describe(tensor: Any) -> TensorHeader:
             raise WireError(f"a {type(array).__name__} of dtype {array.dtype} cannot be carried")
         return TensorHeader(kind="numpy", dtype=name, shape=array.shape)
     name = str(tensor.dtype).removeprefix("torch.")
-    if name not in ITEM_SIZES or str(tensor.layout) != "torch.strided" or tensor.is_meta:
-        what = f"{tensor.dtype}, {tensor.layout}, device {tensor.device}"
+    plain = str(tensor.layout) == "torch.strided" and not (tensor.is_meta or tensor.is_nested)
+    if name not in ITEM_SIZES or not plain:
+        nested = "nested, " if tensor.is_nested else ""
+        what = f"{nested}{tensor.dtype}, {tensor.layout}, device {tensor.device}"
         raise WireError(f"a torch tensor ({what}) cannot be carried")
     return TensorHeader(kind="torch", dtype=name, shape=tuple(tensor.shape))
 
