@@ -62,6 +62,7 @@ class Pipeline:
         self._health = health
         self._running: _Running | None = None
         self._stopped = False
+        self._stopping: asyncio.Task[None] | None = None
 
     async def start(self, progress: Callable[[StageProgress], None] | None = None) -> None:
         """Start every process and wait until every stage is ready.
@@ -101,17 +102,18 @@ class Pipeline:
     async def stop(self, drain_s: float) -> None:
         """Take no new requests, wait up to `drain_s` for those that run, stop everything.
 
-        Afterwards no process, segment or file is left. May be called again, and after a
-        start that failed.
+        Afterwards no process, segment or file is left. May be called after a start that
+        failed, and again: with `drain_s` 0 it cuts short a drain that is under way.
         """
-        running, self._running = self._running, None
         self._stopped = True
-        if running is not None:
-            self._stopping = asyncio.create_task(running.stop(drain_s))
-        if self._stopping is not None:
-            await asyncio.shield(self._stopping)
-
-    _stopping: asyncio.Task[None] | None = None
+        if self._running is None:
+            return
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._running.stop(drain_s))
+        elif drain_s <= 0:
+            self._running.coordinator.abort_all()
+        await asyncio.shield(self._stopping)
+        self._running = None
 
 
 class _Running:
