@@ -1,0 +1,131 @@
+"""From a stage's `server_args` to SGLang's `ServerArgs`.
+
+Keys are SGLang's own, checked against the dataclass that is installed. Those that this
+engine sets itself, and features that its loop does not drive, are refused by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from omni_host.engines.engine import EngineBuild
+from omni_host.engines.sglang_engine.symbols import Sglang
+from omni_host.errors import ConfigError
+
+__all__ = ["Arguments"]
+
+_SET_HERE = {
+    "model_path": "the engine builds the decoder from its spec",
+    "tokenizer_path": "the engine has no tokenizer",
+    "device": "the stage's placement decides it",
+    "base_gpu_id": "the stage's placement decides it",
+    "dtype": "the stage's dtype decides it",
+    "context_length": "the decoder's spec decides it",
+    "json_model_override_args": "the decoder's spec decides it",
+}
+_ALWAYS: dict[str, Any] = {
+    "skip_tokenizer_init": True,
+    "disable_overlap_schedule": True,
+    "grammar_backend": "none",
+    "sampling_backend": "pytorch",
+    "disable_prefill_cuda_graph": True,
+    "load_format": "auto",
+}
+_NOT_DRIVEN = {
+    *("dp_size", "pp_size", "nnodes", "enable_dp_attention"),
+    *("enable_hierarchical_cache", "enable_lora", "enable_mixed_chunk"),
+    *("enable_two_batch_overlap", "disaggregation_mode", "speculative_algorithm"),
+    *("quantization", "is_embedding"),
+}
+_DEFAULTS: dict[str, Any] = {
+    "log_level": "warning",
+    "max_running_requests": 16,
+    "random_seed": 0,
+}
+_DEFAULTS_ON_CPU: dict[str, Any] = {
+    "attention_backend": "torch_native",
+    "disable_cuda_graph": True,
+    # The library's own choice comes out negative on a CPU.
+    "mem_fraction_static": 0.2,
+}
+_LOAD_FORMATS = {"auto": "safetensors", "safetensors": "safetensors", "dummy": "dummy"}
+
+
+class Arguments:
+    """The server arguments of one stage, checked.
+
+    Raises ConfigError that names the key if it is unknown, set by the engine itself, or of
+    a feature that the engine does not drive.
+    """
+
+    def __init__(self, sgl: Sglang, build: EngineBuild) -> None:
+        given = dict(build.server_args)
+        _check_names(sgl, given)
+        device, _, index = build.device.partition(":")
+        self.load_format = _load_format(given.pop("load_format", "auto"))
+        defaults = _DEFAULTS | (_DEFAULTS_ON_CPU if device == "cpu" else {})
+        placed: dict[str, Any] = {
+            "device": device,
+            "dtype": build.dtype,
+            "base_gpu_id": int(index or 0),
+        }
+        placed["context_length"] = build.decoder.max_positions
+        self._values = defaults | given | _ALWAYS | placed
+        if device == "cpu":
+            # Memory would allow for far more rows than requests could fill.
+            most = self.max_running_requests * build.decoder.max_positions
+            self._values.setdefault("max_total_tokens", most)
+
+    @property
+    def max_running_requests(self) -> int:
+        return self._values["max_running_requests"]
+
+    @property
+    def random_seed(self) -> int:
+        return self._values["random_seed"]
+
+    @property
+    def tp_size(self) -> int:
+        return self._values.get("tp_size", 1)
+
+    def server_args(self, sgl: Sglang, folder: str) -> Any:
+        """SGLang's `ServerArgs` for the decoder described in `folder`.
+
+        Raises ConfigError if SGLang refuses a value.
+        """
+        try:
+            return sgl.ServerArgs(model_path=folder, **self._values)
+        except (ValueError, TypeError, AssertionError) as error:
+            raise ConfigError(f"SGLang {sgl.version} refuses its arguments: {error}") from error
+
+
+def _check_names(sgl: Sglang, given: Mapping[str, Any]) -> None:
+    known = {field.name for field in dataclasses.fields(sgl.ServerArgs)}
+    for key in given:
+        field = f"server_args.{key}"
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(
+                f"SGLang {sgl.version} has no server argument {key!r}", hint=hint, field=field
+            )
+        if key in _SET_HERE:
+            raise ConfigError(f"{key!r} cannot be set: {_SET_HERE[key]}", field=field)
+        if key in _NOT_DRIVEN or (key in _ALWAYS and key != "load_format"):
+            raise ConfigError(
+                f"{key!r} cannot be set: the engine drives SGLang without it", field=field
+            )
+
+
+def _load_format(value: Any) -> str:
+    try:
+        return _LOAD_FORMATS[value]
+    except (KeyError, TypeError):
+        choices = ", ".join(_LOAD_FORMATS)
+        raise ConfigError(
+            f"load_format is {value!r}; this engine reads {choices}",
+            field="server_args.load_format",
+        ) from None

@@ -1,0 +1,352 @@
+# pyright: basic
+"""The sglang engine: a loop of our own over SGLang's batches, policy, cache and worker.
+
+Scheduling is SGLang's (PrefillAdder decides what fits, ScheduleBatch allocates and
+retracts, RadixCache keeps prefixes); what a step is, who takes part in it, what is fed and
+what is drawn is this package's. SGLang's sampler and its Scheduler are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omni_host.engines.engine import CacheUse, DecodeRequest, EngineBuild, StepOutput
+from omni_host.engines.ledger import Ledger, Readiness
+from omni_host.engines.sglang_engine.admission import admit
+from omni_host.engines.sglang_engine.arguments import Arguments
+from omni_host.engines.sglang_engine.description import Description
+from omni_host.engines.sglang_engine.drawing import Drawing
+from omni_host.engines.sglang_engine.held import FED, Held, hold
+from omni_host.engines.sglang_engine.model import Added, Prefill
+from omni_host.engines.sglang_engine.running import Running
+from omni_host.engines.sglang_engine.symbols import load
+from omni_host.engines.sglang_engine.worker import Forwarded, Worker
+from omni_host.engines.weights import open_weights
+from omni_host.errors import ConfigError, InvalidRequestError
+
+__all__ = ["SglangEngine"]
+
+
+class SglangEngine:
+    """`Engine` over SGLang; one a process at a time.
+
+    Raises StageStartError if SGLang cannot be used here or the weights cannot be read,
+    ConfigError for server arguments or specs that cannot be served.
+    """
+
+    def __init__(self, build: EngineBuild) -> None:
+        if build.decoder.head is None:
+            raise ConfigError("the outer decoder of an engine needs a head", field="decoder.head")
+        sgl = load(build.device.partition(":")[0])
+        arguments = Arguments(sgl, build)
+        source = {
+            "device": build.device,
+            "load_format": arguments.load_format,
+            "seed": arguments.random_seed,
+        }
+        dtype: torch.dtype = getattr(torch, build.dtype)
+        weights = open_weights(build.weights, dtype=dtype, **source)
+        self._ledger = Ledger(build, device=weights.device, dtype=dtype)
+        self._drawing = Drawing(build, weights, places=arguments.max_running_requests + 1)
+        self._worker = Worker(
+            sgl,
+            Description(
+                decoder=build.decoder,
+                weights=build.weights,
+                candidates=self._drawing.candidates,
+                slots=arguments.max_running_requests,
+                **source,
+            ),
+            arguments,
+        )
+        self._build = build
+        self._columns = _columns(build)
+        self._held: dict[str, Held] = {}
+        self._waiting: list[Held] = []
+        self._chunked: Held | None = None
+        self._running = Running(self._worker)
+        self._ratio = sgl.NewTokenRatioTracker.from_server_args(self._worker.server_args)
+        self._decode_is_due = False
+
+    def submit(self, request: DecodeRequest) -> None:
+        """Queue a request.
+
+        Raises InvalidRequestError for a bad field, an id that is inside, or a request that
+        the KV cache could never hold.
+        """
+        if request.id in self._held:
+            raise InvalidRequestError(f"a request {request.id!r} is inside already", field="id")
+        entry = self._ledger.open(request)
+        # The policy admits a request only if one page more than its rows is there.
+        needs = entry.prompt.length + max(1, request.max_frames - 1) + self._worker.page + 1
+        if needs > self._worker.rows:
+            raise InvalidRequestError(
+                f"{entry.prompt.length} prompt rows and {request.max_frames} frames need {needs} "
+                f"rows of KV cache; there are {self._worker.rows}",
+                hint="ask for fewer frames, or raise max_total_tokens or mem_fraction_static",
+                field="max_frames",
+            )
+        held = hold(entry, self._worker)
+        self._held[held.id] = held
+        self._waiting.append(held)
+
+    def cancel(self, request_id: str) -> bool:
+        """Free what the request holds, between steps; False if it is not inside."""
+        held = self._held.get(request_id)
+        if held is None:
+            return False
+        self._forget([held])
+        return True
+
+    @property
+    def inside(self) -> int:
+        """How many requests are queued, running or waiting."""
+        return len(self._held)
+
+    def cache_use(self) -> CacheUse:
+        """KV accounting, in rows."""
+        total, free = self._worker.rows, self._worker.allocator.available_size()
+        cached = self._worker.cache.evictable_size()
+        return CacheUse(total=total, free=free, cached=cached, active=total - free - cached)
+
+    def close(self) -> None:
+        """Free everything; another engine may be built in this process afterwards."""
+        self._held.clear()
+        self._waiting.clear()
+        self._chunked = None
+        self._running = Running(self._worker)
+        self._worker.close()
+
+    @torch.no_grad()
+    def step(self) -> Sequence[StepOutput]:
+        """One prefill or one decode step.
+
+        They take turns while both have work, so a long prompt read in chunks never holds
+        back those that decode by more than one chunk.
+        """
+        ready, outputs = self._ask()
+        if not (self._decode_is_due and any(held in ready for held in self._running.holding)):
+            prefilled = self._prefill(ready)
+            if prefilled is not None:
+                self._decode_is_due = True
+                return [*outputs, *prefilled]
+        self._decode_is_due = False
+        return [*outputs, *self._decode(ready)]
+
+    def _ask(self) -> tuple[set[Held], list[StepOutput]]:
+        """Ask every program that owes a row: who is ready, and who ends here."""
+        ready: set[Held] = set()
+        ended: list[Held] = []
+        for held in self._held.values():
+            if not held.entry.prefilled:
+                continue
+            answer = self._ledger.ask(held.entry)
+            if answer is Readiness.READY:
+                ready.add(held)
+            elif answer is Readiness.ENDED:
+                ended.append(held)
+        self._forget(ended)
+        return ready, [StepOutput(id=held.id, finished="end") for held in ended]
+
+    def _prefill(self, ready: set[Held]) -> list[StepOutput] | None:
+        """A prefill step, or None if there is nothing to prefill or no room for it."""
+        self._guard_chunked()
+        able = [held for held in self._waiting if held in ready or not held.entry.prefilled]
+        admission = admit(
+            self._worker,
+            able,
+            self._chunked,
+            self._running.holding,
+            ratio=self._ratio.current,
+        )
+        taken, self._chunked = admission.taken, admission.chunked
+        if not taken:
+            return None
+        self._waiting = [held for held in self._waiting if held not in taken]
+        batch = self._worker.batch(
+            [held.req for held in taken], self._chunked.req if self._chunked else None
+        )
+        batch.prepare_for_extend()
+        forwarded = self._worker.prefill(batch, self._entering(taken))
+        return self._close_prefill(batch, taken, forwarded)
+
+    def _guard_chunked(self) -> None:
+        """A prefill under way whose next chunk has no room gives back what it holds."""
+        chunked = self._chunked
+        if chunked is None:
+            return
+        size = self._worker.server_args.chunked_prefill_size
+        use = self.cache_use()
+        if use.free + use.cached < size + self._worker.page:
+            self._worker.retract(chunked.req)
+            self._chunked = None
+            self._waiting.insert(0, chunked)
+
+    def _entering(self, taken: Sequence[Held]) -> Prefill:
+        """The rows that these requests' extend ranges name."""
+        rows: list[Tensor] = []
+        positions: list[Tensor] = []
+        inject: list[Added] = []
+        base = 0
+        for held in taken:
+            if held.rows is None:
+                self._lay_out(held)
+            assert held.rows is not None
+            assert held.positions is not None
+            start, end = held.req.extend_range
+            inject += held.injected(base)
+            rows.append(held.rows[start:end])
+            positions.append(held.positions[:, start:end])
+            base += end - start
+        return Prefill(
+            rows=torch.cat(rows), positions=torch.cat(positions, 1), inject=tuple(inject)
+        )
+
+    def _lay_out(self, held: Held) -> None:
+        """All rows that the cache is to hold: the prompt's, those fed, and the pending one."""
+        prompt, entry = held.entry.prompt, held.entry
+        held.rows, held.positions = prompt.rows, prompt.positions
+        if not entry.prefilled:
+            return
+        fed = self._ledger.refill(entry, self._drawing.feedback)
+        held.rows = torch.cat((fed, self._next_rows([held])))
+        after = torch.arange(len(held.rows) - prompt.length, device=fed.device)
+        generated = (after + prompt.next_position).expand(len(prompt.positions), -1)
+        held.positions = torch.cat((prompt.positions, generated), dim=1)
+
+    def _next_rows(self, helds: Sequence[Held]) -> Tensor:
+        entries = [held.entry for held in helds]
+        added = self._ledger.stack_added([entry.pending for entry in entries])
+        return self._drawing.next_rows(entries, added)
+
+    def _close_prefill(
+        self, batch: Any, taken: Sequence[Held], forwarded: Forwarded
+    ) -> list[StepOutput]:
+        """Keep what was computed, and decode a frame for those whose prefill is complete."""
+        lengths: list[int] = batch.extend_lens
+        complete: list[int] = []
+        for i, (held, states) in enumerate(
+            zip(taken, forwarded.states.split(lengths), strict=True)
+        ):
+            held.gather({layer: states[:, span] for layer, span in self._columns.items()})
+            held.keep_prefix(self._worker, chunked=held is self._chunked)
+            if held is not self._chunked:
+                complete.append(i)
+                self._complete(held)
+        done = [taken[i] for i in complete]
+        if not done:
+            return []
+        index = torch.tensor(complete, device=forwarded.scores.device)
+        last = torch.tensor(lengths, device=index.device).cumsum(0)[index] - 1
+        places = batch.req_pool_indices[index]
+        outputs = self._produce(done, places, forwarded.scores[index], forwarded.states[last])
+        batch.input_ids = torch.zeros(len(taken), dtype=torch.int64, device=index.device)
+        keep = [i for i in complete if taken[i].id in self._held]
+        batch.filter_batch(keep_indices=keep)
+        self._running.add(batch, [taken[i] for i in keep])
+        return outputs
+
+    def _complete(self, held: Held) -> None:
+        """All rows of the request are in the cache now."""
+        held.rows = held.positions = None
+        if held.entry.prefilled:
+            held.entry.feed()
+        self._drawing.admit(held.entry, held.req.req_pool_idx)
+
+    def _decode(self, ready: set[Held]) -> list[StepOutput]:
+        """A decode step of everyone who is ready and whose rows are in the cache."""
+        running = self._running
+        running.park(lambda held: held not in ready)
+        running.rejoin(lambda held: held in ready)
+        if not running.members:
+            return []
+        self._make_room()
+        batch = running.prepare()
+        members = list(running.members)
+        rows = self._next_rows(members)
+        places = [held.entry.feed() for held in members]
+        positions = torch.tensor(places, dtype=torch.float32, device=rows.device)
+        forwarded = self._worker.decode(batch, rows, positions)
+        outputs = self._produce(
+            members, batch.req_pool_indices, forwarded.scores, forwarded.states, decoded=True
+        )
+        self._ratio.decay_step()
+        return outputs
+
+    def _make_room(self) -> None:
+        """Let requests give up their rows, if the next step has no room for everyone's."""
+        if self._running.fits():
+            return
+        lost: list[Held] = []
+        if self._chunked is not None:
+            self._worker.retract(self._chunked.req)
+            lost.append(self._chunked)
+            self._chunked = None
+        retracted, ratio = self._running.retract()
+        self._waiting[:0] = [*retracted, *lost]
+        if ratio is not None:
+            self._ratio.current = ratio
+
+    def _produce(
+        self,
+        helds: Sequence[Held],
+        places: Tensor,
+        scores: Tensor,
+        states: Tensor,
+        *,
+        decoded: bool = False,
+    ) -> list[StepOutput]:
+        """Draw a frame for each request, close it, and let go of those that end with it."""
+        width = self._build.decoder.width
+        drawn = self._drawing.draw(
+            [held.entry for held in helds], places, scores, states[:, :width]
+        )
+        outputs: list[StepOutput] = []
+        ended: list[Held] = []
+        for held, (token, *codes), state in zip(helds, drawn, states, strict=True):
+            frame, finished = self._ledger.record(held.entry, token, codes)
+            held.req.output_ids.append(FED)
+            wants_state = decoded and held.entry.request.want_decode_states
+            outputs.append(
+                StepOutput(
+                    id=held.id,
+                    codes=frame,
+                    finished=finished,
+                    prompt_states=held.prompt_states,
+                    decode_state=self._captured(state) if wants_state else {},
+                    reused_rows=None if held.prefilled else held.reused_rows,
+                )
+            )
+            held.prompt_states, held.prefilled = {}, True
+            if finished is not None:
+                ended.append(held)
+        self._forget(ended)
+        return outputs
+
+    def _captured(self, state: Tensor) -> dict[int, Tensor]:
+        return {layer: state[span].clone() for layer, span in self._columns.items()}
+
+    def _forget(self, leaving: Sequence[Held]) -> None:
+        """Take requests out, wherever they are, and free their rows."""
+        gone = set(leaving)
+        for held in gone:
+            del self._held[held.id]
+        self._waiting = [held for held in self._waiting if held not in gone]
+        self._running.remove([held for held in self._running.holding if held in gone])
+        for held in gone:
+            if held.req.req_pool_idx is not None:
+                self._worker.release(held.req)
+        if self._chunked in gone:
+            self._chunked = None
+
+
+def _columns(build: EngineBuild) -> dict[int, slice]:
+    """Where each captured layer stands in the worker's states."""
+    width = build.decoder.width
+    layers = sorted(layer for layer in build.decoder.capture if layer >= 0)
+    columns = {layer: slice(i * width, (i + 1) * width) for i, layer in enumerate(layers, 1)}
+    return columns | ({-1: slice(0, width)} if -1 in build.decoder.capture else {})

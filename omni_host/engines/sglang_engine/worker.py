@@ -1,0 +1,203 @@
+# pyright: basic
+"""One SGLang worker in this process: configuration, weights, KV pools and forward passes.
+
+SGLang keeps its configuration, its process groups and its parallel state in globals, so a
+process holds one worker at a time. `Worker.close` takes them down again, and another may
+follow.
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from omni_host.engines.sglang_engine.arguments import Arguments
+from omni_host.engines.sglang_engine.description import ARCHITECTURE, MODEL_TYPE, Description
+from omni_host.engines.sglang_engine.model import OmniDecoder, Prefill
+from omni_host.engines.sglang_engine.symbols import Sglang
+from omni_host.errors import StageStartError
+
+__all__ = ["Forwarded", "Worker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarded:
+    """What a forward pass gives.
+
+    Attributes:
+        scores: [B, C], of each request's last row, over the head's candidates.
+        states: [n, (1 + captures) * width]: after the final norm, then each captured layer,
+            of every row that went in.
+    """
+
+    scores: Tensor
+    states: Tensor
+
+
+class Worker:
+    """A TpModelWorker with its pools and radix cache.
+
+    Raises StageStartError if this process has one already, ConfigError for server
+    arguments that cannot be.
+    """
+
+    _open: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        sgl: Sglang,
+        description: Description,
+        arguments: Arguments,
+        *,
+        rank: int = 0,
+        port: int | None = None,
+    ) -> None:
+        if Worker._open:
+            raise StageStartError(
+                "This process has an sglang engine already, and SGLang allows one a process",
+                hint="give each stage whose engine is sglang a `process` of its own",
+            )
+        self.sgl = sgl
+        Worker._open = True
+        try:
+            with tempfile.TemporaryDirectory(prefix="omni-sglang-") as folder:
+                _register(sgl)
+                description.write(Path(folder))
+                self.server_args = arguments.server_args(sgl, folder)
+                self._start(rank, port or sgl.get_open_port())
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, rank: int, port: int) -> None:
+        sgl, args = self.sgl, self.server_args
+        sgl.publish(args, role="scheduler")
+        with warnings.catch_warnings():
+            # Its start-up warns of deprecated torch calls; none of them is ours to change.
+            warnings.simplefilter("ignore")
+            self._worker = sgl.TpModelWorker(
+                server_args=args,
+                gpu_id=args.base_gpu_id + rank,
+                ps=_parallel_state(sgl, rank, args),
+                nccl_port=port,
+            )
+            self._worker.alloc_memory_pool()
+            self._worker.init_attention_backends()
+            # Without graphs this installs the runner that goes without them.
+            self._worker.init_cuda_graphs()
+        self.runner = self._worker.model_runner
+        self.model: OmniDecoder = self.runner.model
+        self.requests, self.allocator = self._worker.get_memory_pool()
+        self.page = args.page_size
+        self.cache = sgl.RadixCache(
+            sgl.CacheInitParams(
+                disable=args.disable_radix_cache,
+                req_to_token_pool=self.requests,
+                token_to_kv_pool_allocator=self.allocator,
+                page_size=self.page,
+            )
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many rows the KV pool holds."""
+        return self.allocator.size
+
+    @property
+    def slots(self) -> int:
+        """How many requests may hold rows at once."""
+        return self.requests.size
+
+    def batch(self, requests: list[Any], chunked: Any = None) -> Any:
+        """A ScheduleBatch of these requests over this worker's pools."""
+        return self.sgl.ScheduleBatch.init_new(
+            requests,
+            self.requests,
+            self.allocator,
+            self.cache,
+            self._worker.model_config,
+            False,  # noqa: FBT003  no overlap; the parameter is positional in SGLang
+            self.sgl.SpeculativeAlgorithm.NONE,
+            chunked_req=chunked,
+        )
+
+    def release(self, req: Any) -> None:
+        """Free a request's rows; those that the prefix cache holds stay there."""
+        self.sgl.release_kv_cache(req, self.cache, is_insert=False)
+
+    def retract(self, req: Any) -> None:
+        """Free a request's rows and make it ready to be prefilled again."""
+        self.sgl.release_req(
+            req=req,
+            remaing_req_count=0,
+            server_args=self.server_args,
+            req_to_token_pool=self.requests,
+            token_to_kv_pool_allocator=self.allocator,
+            tree_cache=self.cache,
+            hisparse_coordinator=None,
+        )
+
+    def prefill(self, batch: Any, entering: Prefill) -> Forwarded:
+        """Run a batch that `prepare_for_extend` has prepared."""
+        batch.input_ids = torch.zeros(len(entering.rows), dtype=torch.int64, device=batch.device)
+        batch.prefill_input_ids_cpu = None
+        self.model.prefill = entering
+        try:
+            return self._forward(batch)
+        finally:
+            self.model.prefill = None
+
+    def decode(self, batch: Any, rows: Tensor, positions: Tensor) -> Forwarded:
+        """Run a batch that `prepare_for_decode` has prepared: rows [B, width], positions [P, B]."""
+        count = len(rows)
+        self.model.decode_rows[:count] = rows
+        self.model.decode_positions[:, :count] = positions
+        batch.input_ids = torch.arange(count, device=batch.device)
+        return self._forward(batch)
+
+    def _forward(self, batch: Any) -> Forwarded:
+        entering = self.sgl.ForwardBatch.init_new(
+            batch, self.runner, return_hidden_states_before_norm=False
+        )
+        output = self.runner.forward(entering).logits_output
+        return Forwarded(scores=output.next_token_logits, states=output.hidden_states)
+
+    def close(self) -> None:
+        """Free the pools and take SGLang's globals down."""
+        for name in ("runner", "model", "requests", "allocator", "cache", "_worker"):
+            self.__dict__.pop(name, None)
+        self.sgl.destroy_model_parallel()
+        self.sgl.destroy_distributed_environment()
+        self.sgl.reset_context()
+        gc.collect()
+        Worker._open = False
+
+
+def _register(sgl: Sglang) -> None:
+    """Make the model class and its configuration known, under names that are ours alone."""
+    from transformers import AutoConfig, PretrainedConfig  # noqa: PLC0415
+
+    class OmniDecoderConfig(PretrainedConfig):
+        model_type = MODEL_TYPE
+
+    AutoConfig.register(MODEL_TYPE, OmniDecoderConfig, exist_ok=True)
+    sgl.ModelRegistry.models[ARCHITECTURE] = OmniDecoder
+
+
+def _parallel_state(sgl: Sglang, rank: int, args: Any) -> Any:
+    return sgl.ParallelState.trivial(
+        tp_rank=rank,
+        tp_size=args.tp_size,
+        attn_tp_rank=rank,
+        attn_tp_size=args.tp_size,
+        gpu_id=args.base_gpu_id + rank,
+        dp_rank=None,
+        moe_dp_rank=None,
+    )
