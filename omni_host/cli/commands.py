@@ -25,6 +25,10 @@ BUILT_IN = {
     "speak": ("omni_host.cli.speak:speak", "Say a text into a WAV file."),
     "serve": ("omni_host.cli.serve:serve", "Serve a model behind an OpenAI-compatible API."),
     "explain": ("omni_host.cli.explain:explain", "Show a model's stages and where each will run."),
+    "install-engine": (
+        "omni_host.cli.install_engine:install_engine",
+        "Install an engine, as it fits this machine.",
+    ),
     "list-plugins": ("omni_host.cli.list_plugins:list_plugins", "Show what is installed."),
 }
 
