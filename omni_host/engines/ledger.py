@@ -173,6 +173,13 @@ class Ledger:
         rows = self.feedback(entry, feedback, slice(0, fed))
         return torch.cat((entry.prompt.rows, rows + self.stack_added(entry.added)))
 
+    def refill_positions(self, entry: Entry) -> Tensor:
+        """Where those rows stand, float32 [P, rows]."""
+        positions = entry.prompt.positions
+        fed = torch.arange(len(entry.added), dtype=torch.float32, device=self._device)
+        fed = (fed + entry.prompt.next_position).expand(len(positions), -1)
+        return torch.cat((positions, fed), dim=1)
+
     def feedback(self, entry: Entry, feedback: Feedback, frames: slice) -> Tensor:
         """The frames' own part of the rows that follow them, [n, width]."""
         tokens = torch.tensor(entry.tokens[frames], device=self._device)

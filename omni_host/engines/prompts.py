@@ -66,7 +66,7 @@ def prepare(
         next_position=positions.max().item() + 1 if after is None else after,
         keys=_keys(prompt, positions, length),
         inject=tuple(_inject(part, spec, length, device, dtype) for part in prompt.inject),
-        wanted=_wanted(prompt, length),
+        wanted=_wanted(prompt, spec, length),
         history=prompt.history,
     )
 
@@ -118,10 +118,12 @@ def _inject(
     return Injection(layer=part.layer, at=at, rows=part.rows.to(device=device, dtype=dtype))
 
 
-def _wanted(prompt: Prompt, length: int) -> tuple[int, ...]:
-    if prompt.wanted is None:
-        return ()
-    wanted: list[int] = prompt.wanted.tolist()
+def _wanted(prompt: Prompt, spec: DecoderSpec, length: int) -> tuple[int, ...]:
+    wanted: list[int] = [] if prompt.wanted is None else prompt.wanted.tolist()
+    if wanted and not spec.capture:
+        raise InvalidRequestError(
+            "states are wanted, but the decoder captures none", field="prompt.wanted"
+        )
     if any(not 0 <= row < length for row in wanted):
         raise InvalidRequestError(
             f"wanted rows reach beyond the {length} prompt rows", field="prompt.wanted"
