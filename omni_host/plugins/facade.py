@@ -29,7 +29,7 @@ from omni_host.plugins.faults import Fault, did_you_mean, log_fault
 from omni_host.plugins.hardware import PLATFORMS, PlatformChoice
 from omni_host.plugins.loading import LoadedPlugin, load_plugin
 from omni_host.plugins.lock import Lock, LockedPlugin
-from omni_host.plugins.model_sources import is_hub_name
+from omni_host.plugins.model_sources import is_folder
 from omni_host.plugins.offered import Offered, offered
 from omni_host.plugins.report import PluginReport, Report, report_of_discovery
 from omni_host.plugins.resolution import ModelResolver, ResolvedModel
@@ -146,8 +146,8 @@ class Plugins:
         """
         resolver = ModelResolver(self._calls, self._claims, self._unusable)
         resolved, place = resolver.resolve(reference, revision, owner)
-        if weights and is_hub_name(place):
-            hub.fetch_files(place, revision)
+        if weights and resolved.model.path is not None and not is_folder(place):
+            hub.fetch_files(place, resolved.model.path)
         return resolved
 
     def build_stages(

@@ -31,16 +31,21 @@ def fetch_config(name: str, revision: str | None) -> Path:
     return Path(file).parent
 
 
-def fetch_files(name: str, revision: str | None) -> Path:
-    """The cache folder of the model with all its files, resumed where a download stopped.
+def fetch_files(name: str, snapshot: Path) -> None:
+    """Bring the other files into the folder that `fetch_config` gave, of the same commit.
 
+    A download that stopped is resumed; nothing is asked of the hub when all is there.
     Raises ModelError.
     """
     library = _library(name)
+    commit = snapshot.name
     try:
-        return Path(library.snapshot_download(name, revision=revision))
+        library.snapshot_download(name, revision=commit)
     except Exception as error:
-        raise _model_error(library, name, revision, error) from error
+        raise _model_error(library, name, commit, error) from error
+    # Offline, the library takes the folder as it is if it never saw the list of files.
+    if {file.name for file in snapshot.iterdir()} == {"config.json"}:
+        raise _not_reachable(name, "")
 
 
 def _library(name: str) -> Any:
@@ -73,13 +78,23 @@ def _model_error(library: Any, name: str, revision: str | None, error: Exception
     if isinstance(error, errors.RevisionNotFoundError):
         return ModelError(f"'{name}' has no revision '{revision}'.", field="model.revision")
     if isinstance(error, errors.LocalEntryNotFoundError):
-        return ModelError(
-            f"'{name}'{at} is not in the local cache, and the hub cannot be reached.",
-            hint="check the network, and that HF_HUB_OFFLINE is not set",
-            field="model",
-        )
+        return _not_reachable(name, at)
     if isinstance(error, errors.EntryNotFoundError):
         return ModelError(f"'{name}'{at} has no config.json.", field="model")
     if isinstance(error, (OSError, ValueError, errors.HfHubHTTPError)):
-        return ModelError(f"'{name}'{at} cannot be fetched: {error}.", field="model")
+        # What the library says runs over several lines.
+        reason = " ".join(str(error).split())
+        return ModelError(
+            f"'{name}'{at} cannot be fetched: {reason}",
+            hint="check the network, and that HF_HUB_OFFLINE is not set",
+            field="model",
+        )
     raise error
+
+
+def _not_reachable(name: str, at: str) -> ModelError:
+    return ModelError(
+        f"'{name}'{at} is not whole in the local cache, and the hub cannot be reached.",
+        hint="check the network, and that HF_HUB_OFFLINE is not set",
+        field="model",
+    )

@@ -12,7 +12,7 @@ from omni_host.errors import ModelError
 from omni_host.offers import ModelRef
 from omni_host.plugins import hub
 
-__all__ = ["config_names", "is_hub_name", "is_path", "locate"]
+__all__ = ["config_names", "is_folder", "is_hub_name", "is_path", "locate"]
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -20,6 +20,11 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 def is_path(reference: str) -> bool:
     """Is `reference` written as a path? `./demo` is, `demo` is not."""
     return reference.startswith((".", "/", "~", "\\")) or Path(reference).is_absolute()
+
+
+def is_folder(place: str) -> bool:
+    """Is a folder meant, and no name of a hub's?"""
+    return is_path(place) or Path(place).exists()
 
 
 def is_hub_name(reference: str) -> bool:
@@ -32,9 +37,8 @@ def locate(reference: str, place: str, revision: str | None) -> ModelRef:
 
     `reference` is what the operator typed. Raises ModelError.
     """
-    folder = Path(place).expanduser()
-    if is_path(place) or folder.exists():
-        folder = _existing(folder)
+    if is_folder(place):
+        folder = _existing(Path(place).expanduser())
         if revision is not None:
             raise ModelError(
                 f"'{place}' is a folder: only models of a hub have revisions.",
