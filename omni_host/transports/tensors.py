@@ -97,7 +97,8 @@ def byte_view(tensor: Any) -> Bytes:
         plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     except RuntimeError as error:
         raise WireError(f"a torch tensor on {tensor.device} cannot be copied: {error}") from error
-    return plain.reshape(-1).view(torch.uint8).numpy()
+    # A dimension of size 0 or 1 may have any stride, which `view` would refuse.
+    return plain.as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy()
 
 
 def copy_into(target: Bytes, tensor: Any, header: TensorHeader) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from omni_host.errors import WireError
@@ -59,7 +61,7 @@ def test_slots_that_are_out_never_overlap() -> None:
     site = Site()
     slots = site.take(100 * KIB, 400) + site.take(3 * MIB, 9)
     places = sorted((s.segment.address.name, s.offset, s.block.slot_size) for s in slots)
-    for (name, offset, size), (next_name, next_offset, _) in zip(places, places[1:], strict=False):
+    for (name, offset, size), (next_name, next_offset, _) in itertools.pairwise(places):
         assert name != next_name or offset + size <= next_offset
 
 

@@ -116,4 +116,4 @@ def _names(prefix: str) -> list[Path]:
 
 
 def _descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -70,8 +70,8 @@ def test_bfloat16_is_refused_where_torch_must_not_be_imported() -> None:
 
 
 def test_the_places_of_dtypes_do_not_change() -> None:
-    assert DTYPES == (
+    assert list(DTYPES) == [
         *("bool", "int8", "int16", "int32", "int64"),
         *("uint8", "uint16", "uint32", "uint64"),
         *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
-    )
+    ]
