@@ -15,7 +15,7 @@ from omni_host.graph_checks import validate
 from omni_host.offers import EngineSpec, ModelRef, PlatformProbe
 from omni_host.planning.overrides import override
 from omni_host.planning.placement import device_of, processes_of
-from omni_host.planning.wiring import wire
+from omni_host.planning.wiring import HOST_TRANSPORTS, wire
 from omni_host.plugins import Plugins
 from omni_host.plugins.faults import did_you_mean
 
@@ -47,7 +47,7 @@ def plan(
         for stage in graph.stages
     }
     edges = tuple(wire(edge, stages, platform, plugins) for edge in graph.edges)
-    used = {edge.transport for edge in edges}
+    used = {edge.transport for edge in edges} | HOST_TRANSPORTS
     launchers = plugins.launchers()
     return Deployment(
         model=resolved.model,

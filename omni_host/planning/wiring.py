@@ -10,10 +10,12 @@ from omni_host.graph import Edge
 from omni_host.offers import PlatformProbe, TransportSpec
 from omni_host.plugins import Plugins
 
-__all__ = ["INLINE", "wire"]
+__all__ = ["HOST_TRANSPORTS", "INLINE", "wire"]
 
 INLINE = "inline"
 FALLBACK = "shm"
+HOST_TRANSPORTS = frozenset({INLINE, FALLBACK})
+"""What carries requests and results between the host and its stages, beside the edges."""
 
 
 def wire(
