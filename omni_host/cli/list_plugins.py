@@ -10,7 +10,7 @@ import click
 from omni_host.cli.options import invocation, shared_options
 from omni_host.plugins.claims import StaticClaim
 from omni_host.plugins.discovery import Discovery, discover
-from omni_host.plugins.entry_points import CLAIM_GROUPS, COMMANDS, PLUGINS, PREFIX
+from omni_host.plugins.entry_points import CLAIM_GROUPS, PLUGINS, PREFIX
 from omni_host.plugins.report import PluginReport, Report, report_of_discovery
 from omni_host.plugins.selection import blocked_names
 
@@ -45,9 +45,9 @@ def list_plugins(*, as_json: bool, no_load: bool, check: bool) -> None:
         for line in _table(report):
             click.echo(line)
         for plugin in report.plugins if typed.verbosity else ():
-            click.echo("\n".join(["", *_details(plugin, report.claims)]))
-        for command in discovery.group(COMMANDS) if typed.verbosity else ():
-            click.echo(f"\ncommand {command.name}: {command.value} ({command.distribution})")
+            click.echo("\n".join(["", *_details(plugin)]))
+        for command in report.commands:
+            click.echo(f"command {command.name} of {command.distribution}")
         for line in _faults(report.faults):
             click.echo(line)
     if check and report.faults:
@@ -90,7 +90,7 @@ def _provides(plugin: PluginReport, claims: tuple[StaticClaim, ...]) -> str:
     return "; ".join(parts)
 
 
-def _details(plugin: PluginReport, claims: tuple[StaticClaim, ...]) -> Iterator[str]:
+def _details(plugin: PluginReport) -> Iterator[str]:
     yield f"{plugin.name} {plugin.version}"
     if plugin.summary:
         yield f"  {plugin.summary}"
@@ -98,9 +98,7 @@ def _details(plugin: PluginReport, claims: tuple[StaticClaim, ...]) -> Iterator[
     if plugin.api_version is not None:
         yield f"  plugin API   {plugin.api_version}"
     yield f"  verified     {plugin.verified or 'nowhere yet'}"
-    places = {c.distribution.metadata for c in claims if c.plugin == plugin.name}
-    for place in sorted(places):
-        yield f"  metadata     {place}"
+    yield f"  metadata     {plugin.metadata}"
 
 
 def _faults(faults: tuple[Fault, ...]) -> Iterator[str]:

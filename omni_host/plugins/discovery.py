@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -148,7 +149,7 @@ def _shadowed(loser: Distribution, winner: Distribution) -> Fault:
         version=loser.version,
         kind="shadowed-distribution",
         cause=f"{loser.metadata}{left_over} is shadowed by {winner.metadata} ({winner.version})",
-        fix=f"rm -r {loser.metadata}",
+        fix=f"rm -r {shlex.quote(loser.metadata)}",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -108,9 +109,9 @@ class Plugins:
         found = report_of_discovery(self._discovery, self._unusable.blocked)
         _ = self._offered
         faults = {*found.faults, *self._unusable.broken.values(), *self._calls.faults}
-        return Report(
+        return replace(
+            found,
             plugins=tuple(self._reported(plugin) for plugin in found.plugins),
-            claims=found.claims,
             faults=tuple(sorted(faults, key=lambda fault: fault.order)),
         )
 
@@ -291,24 +292,14 @@ class Plugins:
 
     def _reported(self, found: PluginReport) -> PluginReport:
         plugin = self._calls.plugins.get(found.name)
-        state = found.state
-        if plugin is not None and plugin.distribution.name == found.distribution:
-            return PluginReport(
-                name=found.name,
-                distribution=found.distribution,
-                version=found.version,
-                module=found.module,
-                state="loaded",
-                summary=plugin.info.summary,
-                api_version=plugin.info.api_version,
-                verified=plugin.info.verified,
-            )
-        return PluginReport(
-            name=found.name,
-            distribution=found.distribution,
-            version=found.version,
-            module=found.module,
-            state="blocked" if state == "blocked" else "broken",
+        if plugin is None or plugin.distribution.name != found.distribution:
+            return found if found.state == "blocked" else replace(found, state="broken")
+        return replace(
+            found,
+            state="loaded",
+            summary=plugin.info.summary,
+            api_version=plugin.info.api_version,
+            verified=plugin.info.verified,
         )
 
 

@@ -26,6 +26,7 @@ FaultKind = Literal[
     "hook-arguments",
     "hook-order",
     "hook-wrapper",
+    "invalid-hook",
     "claim-without-plugin",
     "claim-without-offer",
     "offer-without-claim",

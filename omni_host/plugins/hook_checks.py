@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
+import pluggy
+
 from omni_host import hookspecs
 from omni_host.plugins.faults import FaultKind, did_you_mean
 
-__all__ = ["HOOKS", "WRAPPABLE", "hook_problems"]
+__all__ = ["HOOKS", "WRAPPABLE", "hook_problem"]
 
 Problem = tuple[FaultKind, str]
 
@@ -24,8 +26,12 @@ HOOKS: dict[str, tuple[str, ...]] = {
 WRAPPABLE = frozenset({"build_stages"})
 
 
-def hook_problems(module: ModuleType) -> Iterator[Problem]:
-    """What is wrong with the hooks of `module`, in order of their names."""
+def hook_problem(module: ModuleType) -> Problem | None:
+    """The first thing wrong with the hooks of `module`, in order of their names."""
+    return next(_problems(module), None) or _refused_by_pluggy(module)
+
+
+def _problems(module: ModuleType) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for attribute, value in sorted(vars(module).items()):
         if not inspect.isroutine(value):
@@ -41,6 +47,17 @@ def hook_problems(module: ModuleType) -> Iterator[Problem]:
             yield "unmarked-hook", f"the function '{attribute}' is not marked with @hookimpl"
 
 
+def _refused_by_pluggy(module: ModuleType) -> Problem | None:
+    """Let a manager of its own register the module: the real one must not fail."""
+    manager = pluggy.PluginManager("omni_host")
+    manager.add_hookspecs(hookspecs)
+    try:
+        manager.register(module)
+    except pluggy.PluginValidationError as error:
+        return "invalid-hook", " ".join(str(error).split())
+    return None
+
+
 def _of_hook(hook: str, attribute: str, value: Any, options: dict[str, Any]) -> Iterator[Problem]:
     if hook not in HOOKS:
         if not options.get("optionalhook"):
@@ -53,6 +70,8 @@ def _of_hook(hook: str, attribute: str, value: Any, options: dict[str, Any]) -> 
         )
     if (options.get("wrapper") or options.get("hookwrapper")) and hook not in WRAPPABLE:
         yield "hook-wrapper", f"'{attribute}' wraps {hook}; only build_stages may be wrapped"
+    if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+        yield "invalid-hook", f"'{attribute}' is async; hooks are plain functions"
     known = HOOKS[hook]
     required = [
         p.name

@@ -12,7 +12,7 @@ from omni_host.offers import API_VERSION, PluginInfo
 from omni_host.plugins.distributions import Distribution
 from omni_host.plugins.entry_points import EntryPoint
 from omni_host.plugins.faults import Fault, FaultKind, upgrade_or_block
-from omni_host.plugins.hook_checks import hook_problems
+from omni_host.plugins.hook_checks import hook_problem
 from omni_host.plugins.import_guard import FORBIDDEN
 
 __all__ = ["LoadedPlugin", "load_plugin"]
@@ -67,8 +67,11 @@ def _checked(point: EntryPoint, module: ModuleType) -> LoadedPlugin | Fault:
             "name-mismatch",
             f"PLUGIN.name is '{info.name}', the entry point's name '{point.name}'",
         )
-    for kind, cause in hook_problems(module):
-        return _fault(point, kind, cause)
+    if not isinstance(info.summary, str) or not isinstance(info.verified, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return _fault(point, "no-plugin-info", "summary and verified of PLUGIN must be text")
+    problem = hook_problem(module)
+    if problem is not None:
+        return _fault(point, *problem)
     return LoadedPlugin(name=point.name, module=module, info=info, distribution=point.distribution)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from omni_host.plugins.claims import Claims, StaticClaim
 from omni_host.plugins.discovery import Discovery
-from omni_host.plugins.entry_points import PLUGINS
+from omni_host.plugins.entry_points import COMMANDS, PLUGINS, EntryPoint
 from omni_host.plugins.faults import Fault
 
 __all__ = ["PluginReport", "PluginState", "Report", "report_of_discovery"]
@@ -22,6 +22,7 @@ class PluginReport:
     name: str
     distribution: str
     version: str
+    metadata: str
     module: str
     state: PluginState
     summary: str = ""
@@ -31,10 +32,11 @@ class PluginReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Plugins in order of name, claims in order of group and name, faults in order of plugin."""
+    """Everything in order of name, so that it does not depend on what was found first."""
 
     plugins: tuple[PluginReport, ...]
     claims: tuple[StaticClaim, ...]
+    commands: tuple[EntryPoint, ...]
     faults: tuple[Fault, ...]
 
     def to_data(self) -> dict[str, Any]:
@@ -51,6 +53,15 @@ class Report:
                 }
                 for claim in self.claims
             ],
+            "commands": [
+                {
+                    "name": command.name,
+                    "target": command.value,
+                    "distribution": command.distribution.name,
+                    "version": command.distribution.version,
+                }
+                for command in self.commands
+            ],
             "faults": [{name: getattr(f, name) for name in FAULT_KEYS} for f in self.faults],
         }
 
@@ -59,6 +70,7 @@ PLUGIN_KEYS = (
     "name",
     "distribution",
     "version",
+    "metadata",
     "module",
     "state",
     "summary",
@@ -76,10 +88,16 @@ def report_of_discovery(discovery: Discovery, blocked: frozenset[str] = frozense
             name=point.name,
             distribution=point.distribution.name,
             version=point.distribution.version,
+            metadata=point.distribution.metadata,
             module=point.value,
             state="blocked" if point.name in blocked else "found",
         )
         for point in discovery.group(PLUGINS)
     )
     faults = sorted({*discovery.faults, *claims.faults}, key=lambda fault: fault.order)
-    return Report(plugins=plugins, claims=claims.entries, faults=tuple(faults))
+    return Report(
+        plugins=plugins,
+        claims=claims.entries,
+        commands=discovery.group(COMMANDS),
+        faults=tuple(faults),
+    )

@@ -203,6 +203,16 @@ class TestCommandLine:
             "unknown-group",
         }
 
+    def test_no_load_imports_nothing_slow(self, omni, broken_site):
+        slow = {"importlib.metadata", "importlib_metadata", "numpy", "pluggy", "pydantic"}
+        code = (
+            "import atexit, sys\n"
+            f"atexit.register(lambda: print(sorted({slow} & set(sys.modules)), file=sys.stderr))\n"
+        )
+        (broken_site.folders[-1] / "sitecustomize.py").write_text(code)
+        assert omni("list-plugins", "--no-load").stderr == "[]\n"
+        assert omni("--help").stderr == "[]\n"
+
     def test_a_misspelt_list_is_a_usage_error(self, omni):
         for flags in ((), ("--no-load",)):
             done = omni("list-plugins", "--plugins-block", "goood", *flags)

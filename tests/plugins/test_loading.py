@@ -71,6 +71,21 @@ def beside_good(site):
             "hook-wrapper",
             "'claim_model' wraps claim_model; only build_stages may be wrapped",
         ),
+        (
+            "@hookimpl(wrapper=True)\ndef build_stages(model): ...",
+            "invalid-hook",
+            "is not a generator function",
+        ),
+        (
+            "@hookimpl\nasync def build_stages(model): ...",
+            "invalid-hook",
+            "'build_stages' is async; hooks are plain functions",
+        ),
+        (
+            "PLUGIN = PluginInfo(name='bad', summary=None)",
+            "no-plugin-info",
+            "summary and verified of PLUGIN must be text",
+        ),
     ],
 )
 def test_a_broken_plugin_is_a_fault_with_its_cause(beside_good, body, kind, cause):
