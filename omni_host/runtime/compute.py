@@ -10,6 +10,8 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
+from omni_host.runtime.latch import Latch
+
 __all__ = ["ComputeThread", "Work"]
 
 
@@ -66,31 +68,17 @@ class ComputeThread:
         When cancelled, a function that has not begun is dropped; one that has is let
         finish first, so that nobody frees what it still uses.
         """
-        waiter = self._loop.create_future()
-
-        def wake(_: Work) -> None:
-            if not waiter.done():
-                waiter.set_result(None)
-
-        work = self.submit(fn, wake)
+        latch = Latch()
+        work = self.submit(fn, lambda _: latch.set())
         try:
-            await waiter
+            await latch.wait()
         except asyncio.CancelledError:
             if not work.take():
-                await self._finish(work)
+                await latch.wait_through()
             raise
         if work.error is not None:
             raise work.error
         return work
-
-    async def _finish(self, work: Work) -> None:
-        while not work.ended:
-            waiter = self._loop.create_future()
-            work.done = lambda _, waiter=waiter: waiter.done() or waiter.set_result(None)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                continue
 
     def close(self) -> None:
         """Let the thread end after what it has to do; it is not waited for."""

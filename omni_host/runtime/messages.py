@@ -11,7 +11,7 @@ packed when they are posted, so nobody's buffer is read later than that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgpack
@@ -49,6 +49,7 @@ CLOSED: Final = -1
 
 _ARRAY_32 = b"\xdd"
 _packer = msgpack.Packer()
+_unpackb: Callable[..., tuple[Any, ...]] = msgpack.unpackb
 
 
 def pack_message(message: Message) -> bytes:
@@ -64,4 +65,4 @@ def pack_batch(sender: bytes, messages: Sequence[bytes]) -> bytes:
 
 def unpack_batch(data: bytes) -> tuple[Any, ...]:
     """The sender and its messages. Raises ValueError for anything malformed."""
-    return msgpack.unpackb(data, use_list=False)
+    return _unpackb(data, use_list=False)

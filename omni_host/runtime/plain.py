@@ -54,12 +54,8 @@ def _build(kind: Any, data: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return None if data is None else _build(arguments[0], data)
-    if origin is tuple:
-        return tuple(_build(arguments[0], item) for item in data)
-    if origin is frozenset:
-        return frozenset(_build(arguments[0], item) for item in data)
+    if origin in (tuple, frozenset):
+        return cast("Any", origin)(_build(arguments[0], item) for item in data)
     if origin is Mapping:
         return {key: _build(arguments[1], item) for key, item in data.items()}
-    if kind is Path:
-        return Path(data)
-    return data
+    return Path(data) if kind is Path else data

@@ -15,6 +15,7 @@ from omni_host.graph import StageSpec
 from omni_host.runtime.batcher import Batcher, Entry
 from omni_host.runtime.compute import ComputeThread, Work
 from omni_host.runtime.job import StageJob
+from omni_host.runtime.latch import Latch
 from omni_host.stage import Call
 
 __all__ = ["StageHost", "StageOutcomes"]
@@ -198,16 +199,15 @@ class StageHost:
 
     async def batch(self, fn: BatchFunction, item: Any) -> Entry:
         """Run `fn` on `item` among others. When cancelled, a batch that runs is let finish."""
-        loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
-        entry = Entry(item, lambda _: waiter.done() or waiter.set_result(None))
+        latch = Latch()
+        entry = Entry(item, lambda _: latch.set())
         batcher = self._batcher(fn)
         batcher.add(entry)
         try:
-            await waiter
+            await latch.wait()
         except asyncio.CancelledError:
-            if not entry.size and not batcher.withdraw(entry):
-                await _let_finish(entry)
+            if not batcher.withdraw(entry):
+                await latch.wait_through()
             raise
         finally:
             if batcher.idle and self._batchers.get(fn) is batcher:
@@ -252,14 +252,3 @@ class StageHost:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-async def _let_finish(entry: Entry) -> None:
-    loop = asyncio.get_running_loop()
-    while not entry.size:
-        waiter = loop.create_future()
-        entry.settle = lambda _, waiter=waiter: waiter.done() or waiter.set_result(None)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            continue

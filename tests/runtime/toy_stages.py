@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,88 +15,258 @@ from omni_host.errors import InvalidRequestError
 from omni_host.stage import Call, Job, StageContext
 
 
-class Join:
-    """Appends its name to each input; several inputs are joined by `+`."""
-
+class Toy:
     def __init__(self, context: StageContext) -> None:
         self.name = context.name
+        self.args = context.server_args
         self.delay_s = context.server_args.get("delay_s", 0.0)
+
+
+class Join(Toy):
+    """Appends its name to each input; several inputs are joined by `+`."""
 
     def run_batch(self, calls: Sequence[Call]) -> Sequence[str]:
         time.sleep(self.delay_s)
-        return [
-            "+".join(text(value) for value in call.inputs.values()) + f">{self.name}"
-            for call in calls
-        ]
+        return [joined(call.inputs.values(), self.name) for call in calls]
 
 
-class AsyncJoin(Join):
+class AsyncJoin(Toy):
     """The same on the event loop."""
 
-    async def run_batch(self, calls: Sequence[Call]) -> Sequence[str]:  # type: ignore[override]
+    async def run_batch(self, calls: Sequence[Call]) -> Sequence[str]:
         await asyncio.sleep(self.delay_s)
-        return super().run_batch(calls)
+        return [joined(call.inputs.values(), self.name) for call in calls]
 
 
-class Echo:
+class Forward(Toy):
+    """The same by `process`, sent on or, without a payload edge, to the client."""
+
+    async def process(self, job: Job) -> None:
+        inputs = await job.payloads()
+        result = await job.compute(self.work, inputs)
+        await job.send(result)
+        await job.emit(result)
+
+    def work(self, inputs: dict[str, Any]) -> str:
+        time.sleep(self.delay_s)
+        return joined(inputs.values(), self.name)
+
+
+class Echo(Toy):
     """Gives back what it got, on the event loop."""
-
-    def __init__(self, _context: StageContext) -> None: ...
 
     async def run_batch(self, calls: Sequence[Call]) -> Sequence[Any]:
         return [call.input for call in calls]
 
 
-class Forward:
-    """Sends each payload on, joined like `Join`, by `process`."""
+class Sizes(Toy):
+    """Gives each call the size of its batch."""
 
-    def __init__(self, context: StageContext) -> None:
-        self.name = context.name
+    def run_batch(self, calls: Sequence[Call]) -> Sequence[int]:
+        time.sleep(self.delay_s)
+        return [len(calls)] * len(calls)
+
+
+class StepSizes(Toy):
+    """The same through `job.batch`."""
 
     async def process(self, job: Job) -> None:
-        inputs = await job.payloads()
-        await job.send("+".join(text(value) for value in inputs.values()) + f">{self.name}")
+        await job.emit(await job.batch(sizes, await job.payload()))
 
 
-class Count:
+class Count(Toy):
     """Emits `count` chunks: numbers, or arrays of `samples` float32 of that value."""
-
-    def __init__(self, context: StageContext) -> None:
-        self.made = 0
-        self.pause_s = context.server_args.get("pause_s", 0.0)
-        self.to = context.server_args.get("to")
 
     async def process(self, job: Job) -> None:
         payload = await job.payload()
         for index in range(payload["count"]):
-            if self.pause_s:
-                await asyncio.sleep(self.pause_s)
-            await job.emit(chunk(index, payload.get("samples", 0)), self.to)
-            self.made += 1
-        if payload.get("made"):
-            await job.send(self.made)
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+            await job.emit(chunk(index, payload.get("samples", 0)))
+            self.note(index + 1)
+
+    def note(self, made: int) -> None: ...
 
 
-class Relay:
+class CountTo(Count):
+    """Notes in a file how many it has made."""
+
+    def note(self, made: int) -> None:
+        Path(self.args["log"]).write_text(str(made))
+
+
+class Relay(Toy):
     """Passes every chunk on."""
-
-    def __init__(self, context: StageContext) -> None:
-        self.pause_s = context.server_args.get("pause_s", 0.0)
 
     async def process(self, job: Job) -> None:
         async for item in job.stream():
-            if self.pause_s:
-                await asyncio.sleep(self.pause_s)
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
             await job.emit(item)
 
 
-def text(value: Any) -> str:
-    return value["text"] if isinstance(value, dict) else str(value)
+class First(Toy):
+    """Reads one chunk of its stream and has enough."""
+
+    async def process(self, job: Job) -> None:
+        await job.emit(await anext(job.stream()))
+
+
+class StreamThenPayload(Toy):
+    """Emits 20 chunks, then sends a payload to where the payload edge leads."""
+
+    async def process(self, job: Job) -> None:
+        await job.payload()
+        for index in range(20):
+            await job.emit(index)
+        await job.send("told")
+
+
+class ChunksBeforePayload(Toy):
+    """Emits the sum of its stream, then the payload that comes when the stream has ended."""
+
+    async def process(self, job: Job) -> None:
+        total = 0
+        async for item in job.stream():
+            total += item
+        await job.emit(total)
+        await job.emit(await job.payload())
+
+
+class Fail(Toy):
+    """Raises what the payload names."""
+
+    async def process(self, job: Job) -> None:
+        await job.payload()
+        if self.args["how"] == "typed":
+            raise InvalidRequestError("This voice is unknown.", field="voice")
+        if self.args["how"] == "untyped":
+            raise KeyError("lost")
+        if self.args["how"] == "compute":
+            await job.compute(int, "no number")
+        if self.args["how"] == "value":
+            await job.emit(object())
+        if self.args["how"] == "twice":
+            await job.send(1)
+            await job.send(2)
+        if self.args["how"] == "exit":
+            os._exit(3)
+
+
+class Careful(Toy):
+    """Uses something in its compute thread and frees it when the request ends."""
+
+    record = "nothing"
+
+    async def process(self, job: Job) -> None:
+        if (await job.payload())["text"] == "report":
+            await job.emit(self.record)
+            return
+        self.using = False
+        try:
+            await job.compute(self.use)
+        finally:
+            self.record = "freed while in use" if self.using else "freed after use"
+
+    def use(self) -> None:
+        self.using = True
+        time.sleep(0.5)
+        self.using = False
+
+
+class FailSome(Toy):
+    """Refuses calls whose text is `bad`, alone of their batch."""
+
+    def run_batch(self, calls: Sequence[Call]) -> Sequence[Any]:
+        refusal = InvalidRequestError("This text is bad.", field="input")
+        return [refusal if call.input["text"] == "bad" else len(calls) for call in calls]
+
+
+class Short(Toy):
+    """Returns fewer results than calls."""
+
+    def run_batch(self, calls: Sequence[Call]) -> Sequence[Any]:
+        return []
+
+
+class Die(Toy):
+    """Ends its process while it is built."""
+
+    def __init__(self, context: StageContext) -> None:
+        super().__init__(context)
+        print("about to go", flush=True)
+        os._exit(7)
+
+
+class Hang(Toy):
+    """Is never built."""
+
+    def __init__(self, context: StageContext) -> None:
+        super().__init__(context)
+        context.report("hanging", 0.5)
+        time.sleep(600)
+
+
+class Refuse(Toy):
+    def __init__(self, context: StageContext) -> None:
+        super().__init__(context)
+        raise ValueError("no such weights")
+
+
+class Closing(Toy):
+    """Leaves a file behind when it is closed."""
+
+    async def process(self, job: Job) -> None:
+        await job.emit(await job.payload())
+
+    def close(self) -> None:
+        Path(self.args["closed"]).touch()
+
+
+class Freeze(Toy):
+    """Stops its whole process, as a debugger would."""
+
+    async def process(self, job: Job) -> None:
+        payload = await job.payload()
+        if payload["text"] == "freeze":
+            os.kill(os.getpid(), 19)
+        await job.emit("alive")
+
+
+class Arrays(Toy):
+    """Emits an array twice as large as the one that it got, of twice its values."""
+
+    async def process(self, job: Job) -> None:
+        payload = await job.payload()
+        array = payload["array"] if isinstance(payload, dict) else payload
+        doubled = np.concatenate([array, array]) * 2
+        await job.send(doubled)
+        await job.emit(doubled)
+
+
+class Stamp(Toy):
+    """Sends 1 KB with the time (ns, monotonic) at which it was sent."""
+
+    async def process(self, job: Job) -> None:
+        await job.payload()
+        await job.send({"sent": time.perf_counter_ns(), "data": bytes(1024)})
+
+
+class Hop(Toy):
+    """Emits how long the payload of `Stamp` was on its way, in ns."""
+
+    async def process(self, job: Job) -> None:
+        payload = await job.payload()
+        await job.emit(time.perf_counter_ns() - payload["sent"])
+
+
+def sizes(items: Sequence[Any]) -> Sequence[int]:
+    return [len(items)] * len(items)
+
+
+def joined(values: Any, name: str) -> str:
+    return "+".join(v["text"] if isinstance(v, dict) else str(v) for v in values) + f">{name}"
 
 
 def chunk(index: int, samples: int) -> Any:
     return np.full(samples, index, np.float32) if samples else index
-
-
-def fail_typed(_calls: Sequence[Call]) -> Sequence[Any]:
-    raise InvalidRequestError("This voice is unknown.", field="voice")
