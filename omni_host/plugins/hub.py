@@ -26,7 +26,7 @@ def fetch_config(name: str, revision: str | None) -> Path:
             file = from_hub(name, "config.json", revision=revision, local_files_only=True)
         except library.errors.LocalEntryNotFoundError:
             file = from_hub(name, "config.json", revision=revision)
-    except Exception as error:
+    except _documented(library) as error:
         raise _model_error(library, name, revision, error) from error
     return Path(file).parent
 
@@ -41,7 +41,7 @@ def fetch_files(name: str, snapshot: Path) -> None:
     commit = snapshot.name
     try:
         library.snapshot_download(name, revision=commit)
-    except Exception as error:
+    except _documented(library) as error:
         raise _model_error(library, name, commit, error) from error
     # Offline, the library takes the folder as it is if it never saw the list of files.
     if {file.name for file in snapshot.iterdir()} == {"config.json"}:
@@ -61,8 +61,13 @@ def _library(name: str) -> Any:
     return library
 
 
+def _documented(library: Any) -> tuple[type[Exception], ...]:
+    """What a download may raise: network, disk, bad names, and the hub's own answers."""
+    errors = library.errors
+    return (OSError, ValueError, errors.EntryNotFoundError, errors.HfHubHTTPError)
+
+
 def _model_error(library: Any, name: str, revision: str | None, error: Exception) -> ModelError:
-    """Only errors that the library documents are the model's; others go on as they are."""
     at = f" at revision '{revision}'" if revision else ""
     errors = library.errors
     if isinstance(error, errors.GatedRepoError):
@@ -81,15 +86,13 @@ def _model_error(library: Any, name: str, revision: str | None, error: Exception
         return _not_reachable(name, at)
     if isinstance(error, errors.EntryNotFoundError):
         return ModelError(f"'{name}'{at} has no config.json.", field="model")
-    if isinstance(error, (OSError, ValueError, errors.HfHubHTTPError)):
-        # What the library says runs over several lines.
-        reason = " ".join(str(error).split())
-        return ModelError(
-            f"'{name}'{at} cannot be fetched: {reason}",
-            hint="check the network, and that HF_HUB_OFFLINE is not set",
-            field="model",
-        )
-    raise error
+    # What the library says runs over several lines.
+    reason = " ".join(str(error).split())
+    return ModelError(
+        f"'{name}'{at} cannot be fetched: {reason}",
+        hint="check the network, and that HF_HUB_OFFLINE is not set",
+        field="model",
+    )
 
 
 def _not_reachable(name: str, at: str) -> ModelError:
