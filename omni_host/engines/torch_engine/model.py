@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from omni_host.engines.attention import causal_mask, grouped_attention
+from omni_host.engines.attention import grouped_attention
 from omni_host.engines.decoder import DecoderSpec, Head
-from omni_host.engines.decoder_stack import DecoderStack, Inject
+from omni_host.engines.decoder_stack import DecoderStack
 from omni_host.engines.engine import EngineBuild
 from omni_host.engines.feedback import Feedback
 from omni_host.engines.frame_decoder import FrameDecoder
@@ -26,7 +26,8 @@ from omni_host.engines.sampler import CutNumbers, SamplingPlan
 from omni_host.engines.token_sampler import TokenSampler
 from omni_host.engines.torch_engine.arguments import TorchArguments
 from omni_host.engines.torch_engine.kv_cache import KvCache
-from omni_host.engines.torch_engine.tenant import Chunk, Tenant, pool_rows
+from omni_host.engines.torch_engine.prefill import PrefillAttention, injections, spans_of
+from omni_host.engines.torch_engine.tenant import Chunk, Tenant
 from omni_host.engines.weights import DecoderWeights, Weights
 from omni_host.errors import ConfigError
 
@@ -181,17 +182,17 @@ class TorchModel:
     ) -> tuple[Tensor, list[Captured]]:
         """Bring chunks into the cache: the states [rows of all chunks, width] after the final
         norm, and what was captured, by chunk."""
-        spans = _spans(chunks)
+        spans = spans_of(chunks)
         rows = torch.cat([chunk.tenant.rows[chunk.start : chunk.stop] for chunk in chunks])
         positions = torch.cat(
             [chunk.tenant.positions[:, chunk.start : chunk.stop] for chunk in chunks], dim=1
         )
-        attend = _PrefillAttention(chunks, spans, self._cache, self._windows, self._device)
+        attend = PrefillAttention(chunks, spans, self._cache, self._windows, self._device)
         state, captured = self._stack.forward(
             rows,
             self._stack.rope.at(positions),
             attend,
-            inject=_injections(chunks, spans),
+            inject=injections(chunks, spans),
             capture=capture,
         )
         by_chunk = [{layer: captured[layer][span] for layer in captured} for span in spans]
@@ -219,67 +220,6 @@ class TorchModel:
             produced = torch.cat((tokens[:, None], codes), dim=1)
         self.slots.next_rows[slots] = self.feedback.rows(tokens, codes)
         return produced
-
-
-class _PrefillAttention:
-    """Attention of chunks over their requests' pages, one request after the other."""
-
-    def __init__(
-        self,
-        chunks: Sequence[Chunk],
-        spans: Sequence[slice],
-        cache: KvCache,
-        windows: Sequence[int | None],
-        device: torch.device,
-    ) -> None:
-        self._spans = spans
-        self._cache = cache
-        self._windows = windows
-        size = cache.page_size
-        written = [pool_rows(it.tenant.pages, it.start, it.stop, size) for it in chunks]
-        self._written = torch.cat(written).to(device)
-        self._pages = [
-            torch.tensor(it.tenant.pages[: -(-it.stop // size)]).to(device)[None] for it in chunks
-        ]
-        self._ends = [it.stop for it in chunks]
-        self._masks = [
-            {
-                window: causal_mask(it.start, it.stop - it.start, window, device)
-                for window in set(windows)
-            }
-            for it in chunks
-        ]
-
-    def __call__(self, layer: int, queries: Tensor, keys_values: Tensor) -> Tensor:
-        self._cache.write(layer, self._written, keys_values)
-        attended: list[Tensor] = []
-        for span, pages, end, masks in zip(
-            self._spans, self._pages, self._ends, self._masks, strict=True
-        ):
-            kept = self._cache.read(layer, pages)[:, :end]
-            mask = masks[self._windows[layer]]
-            attended.append(grouped_attention(queries[None, span], kept, mask))
-        return torch.cat(attended)
-
-
-def _spans(chunks: Sequence[Chunk]) -> list[slice]:
-    """Where each chunk's rows stand in the step's."""
-    spans: list[slice] = []
-    start = 0
-    for chunk in chunks:
-        spans.append(slice(start, start + chunk.stop - chunk.start))
-        start = spans[-1].stop
-    return spans
-
-
-def _injections(chunks: Sequence[Chunk], spans: Sequence[slice]) -> list[Inject]:
-    injected: list[Inject] = []
-    for chunk, span in zip(chunks, spans, strict=True):
-        for part in chunk.tenant.entry.prompt.inject:
-            inside = (part.at >= chunk.start) & (part.at < chunk.stop)
-            at = part.at[inside] - chunk.start + span.start
-            injected.append(Inject(layer=part.layer, at=at, rows=part.rows[inside]))
-    return injected
 
 
 def _head_of(spec: DecoderSpec) -> Head:

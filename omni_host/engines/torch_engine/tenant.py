@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 from omni_host.engines.ledger import Entry
 from omni_host.engines.torch_engine.prefix_cache import CachedPage
 
-__all__ = ["Chunk", "Tenant", "pool_rows"]
+__all__ = ["Chunk", "Tenant"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -96,9 +95,3 @@ class Chunk:
     def emits(self) -> bool:
         """Whether its last row decodes the first frame."""
         return self.completes and not self.tenant.entry.prefilled
-
-
-def pool_rows(pages: Sequence[int], start: int, stop: int, page_size: int) -> Tensor:
-    """Where rows `start` .. `stop` of a request stand in the cache, int64."""
-    at = torch.arange(start, stop)
-    return torch.tensor(pages)[at // page_size] * page_size + at % page_size
