@@ -108,7 +108,8 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for process in self.processes:
-            if process.first.done():
+            # A start that was cancelled has cancelled it, and then it holds no exception.
+            if process.first.done() and not process.first.cancelled():
                 process.first.exception()
             else:
                 process.first.cancel()
