@@ -30,6 +30,7 @@ BUDGETS_MS = {"omni --help": 120, "omni list-plugins --no-load": 150}
 
 def main() -> int:
     options = _options()
+    load_before = round(os.getloadavg()[0], 2)
     with tempfile.TemporaryDirectory() as folder:
         for index in range(options.distributions):
             _write_distribution(Path(folder), index)
@@ -39,6 +40,7 @@ def main() -> int:
         "commit": _commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": _machine(),
+        "load_average_before_after": [load_before, round(os.getloadavg()[0], 2)],
         "versions": {"omni-host": omni_host.__version__, "click": version("click")},
         "distributions": options.distributions,
         "rounds": options.rounds,
