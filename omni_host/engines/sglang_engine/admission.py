@@ -1,4 +1,3 @@
-# pyright: basic
 """Which requests the next prefill takes in, and how many of their rows."""
 
 from __future__ import annotations
@@ -7,6 +6,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from omni_host.engines.sglang_engine.captured import CapturedStates
 from omni_host.engines.sglang_engine.held import Held
 from omni_host.engines.sglang_engine.worker import Worker
 
@@ -31,12 +31,14 @@ def admit(
     waiting: Sequence[Held],
     chunked: Held | None,
     holding: Sequence[Held],
+    captured: CapturedStates,
     *,
     ratio: float,
 ) -> Admission:
     """Ask SGLang's PrefillAdder: first the prefill that is under way, then who waits, in order.
 
-    `holding` are the requests that decode or are parked; `ratio` is the share of their
+    `holding` are the requests that decode or are parked, `captured` has the states that go
+    with cached prefixes; `ratio` is the share of their
     frames that they are expected to use.
     """
     args = worker.server_args
@@ -60,7 +62,7 @@ def admit(
     free = worker.requests.available_size()
     for held in waiting[:free]:
         offered[held.req] = held
-        held.match(worker)
+        held.match(worker, captured)
         answer = adder.add_one_req(
             held.req, has_chunked_req=unfinished is not None, truncation_align_size=None
         )

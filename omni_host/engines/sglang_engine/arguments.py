@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from omni_host.engines.engine import EngineBuild
@@ -54,42 +55,53 @@ _DEFAULTS_ON_CPU: dict[str, Any] = {
 _LOAD_FORMATS = {"auto": "safetensors", "safetensors": "safetensors", "dummy": "dummy"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """The server arguments of one stage, checked.
+    """The server arguments of one stage, checked; plain data.
 
-    Raises ConfigError that names the key if it is unknown, set by the engine itself, or of
-    a feature that the engine does not drive.
+    Attributes:
+        values: what SGLang's `ServerArgs` gets, but for the folder.
+        load_format: `safetensors` or `dummy`.
     """
 
-    def __init__(self, sgl: Sglang, build: EngineBuild) -> None:
+    values: Mapping[str, Any]
+    load_format: str
+
+    @classmethod
+    def of(cls, sgl: Sglang, build: EngineBuild) -> Arguments:
+        """Check the arguments of a build.
+
+        Raises ConfigError that names the key if it is unknown, set by the engine itself, or
+        of a feature that the engine does not drive.
+        """
         given = dict(build.server_args)
         _check_names(sgl, given)
+        load_format = _load_format(given.pop("load_format", "auto"))
         device, _, index = build.device.partition(":")
-        self.load_format = _load_format(given.pop("load_format", "auto"))
         defaults = _DEFAULTS | (_DEFAULTS_ON_CPU if device == "cpu" else {})
-        placed: dict[str, Any] = {
-            "device": device,
-            "dtype": build.dtype,
-            "base_gpu_id": int(index or 0),
-        }
-        placed["context_length"] = build.decoder.max_positions
-        self._values = defaults | given | _ALWAYS | placed
+        values: dict[str, Any] = defaults | given | _ALWAYS
+        values |= {"device": device, "dtype": build.dtype, "base_gpu_id": int(index or 0)}
+        values["context_length"] = build.decoder.max_positions
         if device == "cpu":
             # Memory would allow for far more rows than requests could fill.
-            most = self.max_running_requests * build.decoder.max_positions
-            self._values.setdefault("max_total_tokens", most)
+            most = values["max_running_requests"] * build.decoder.max_positions
+            values.setdefault("max_total_tokens", most)
+        return cls(values=values, load_format=load_format)
 
     @property
     def max_running_requests(self) -> int:
-        return self._values["max_running_requests"]
+        """How many requests hold rows at most."""
+        return self.values["max_running_requests"]
 
     @property
     def random_seed(self) -> int:
-        return self._values["random_seed"]
+        """Of dummy weights."""
+        return self.values["random_seed"]
 
     @property
-    def tp_size(self) -> int:
-        return self._values.get("tp_size", 1)
+    def ranks(self) -> int:
+        """How many processes share the decoder's layers."""
+        return self.values.get("tp_size", 1)
 
     def server_args(self, sgl: Sglang, folder: str) -> Any:
         """SGLang's `ServerArgs` for the decoder described in `folder`.
@@ -97,7 +109,7 @@ class Arguments:
         Raises ConfigError if SGLang refuses a value.
         """
         try:
-            return sgl.ServerArgs(model_path=folder, **self._values)
+            return sgl.ServerArgs(model_path=folder, **self.values)
         except (ValueError, TypeError, AssertionError) as error:
             raise ConfigError(f"SGLang {sgl.version} refuses its arguments: {error}") from error
 

@@ -34,7 +34,7 @@ class Description:
         weights: the checkpoint's folder.
         load_format: `safetensors` or `dummy`.
         seed: of dummy weights.
-        device: in torch's spelling.
+        device: its kind, `cpu` or `cuda`; the process has chosen which of them.
         candidates: the ids that the head scores, ascending; None for all of them.
         slots: the most rows of one decode step.
     """

@@ -1,4 +1,3 @@
-# pyright: basic
 """From scores and states to frames, and from frames to the rows that follow them."""
 
 from __future__ import annotations

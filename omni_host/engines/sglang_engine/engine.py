@@ -1,4 +1,3 @@
-# pyright: basic
 """The sglang engine: a loop of our own over SGLang's batches, policy, cache and worker.
 
 Scheduling is SGLang's (PrefillAdder decides what fits, ScheduleBatch allocates and
@@ -18,10 +17,12 @@ from omni_host.engines.engine import CacheUse, DecodeRequest, EngineBuild, StepO
 from omni_host.engines.ledger import Ledger, Readiness
 from omni_host.engines.sglang_engine.admission import admit
 from omni_host.engines.sglang_engine.arguments import Arguments
+from omni_host.engines.sglang_engine.captured import CapturedStates
 from omni_host.engines.sglang_engine.description import Description
 from omni_host.engines.sglang_engine.drawing import Drawing
 from omni_host.engines.sglang_engine.held import FED, Held, hold
 from omni_host.engines.sglang_engine.model import Added, Prefill
+from omni_host.engines.sglang_engine.ranks import Start
 from omni_host.engines.sglang_engine.running import Running
 from omni_host.engines.sglang_engine.symbols import load
 from omni_host.engines.sglang_engine.worker import Forwarded, Worker
@@ -41,30 +42,35 @@ class SglangEngine:
     def __init__(self, build: EngineBuild) -> None:
         if build.decoder.head is None:
             raise ConfigError("the outer decoder of an engine needs a head", field="decoder.head")
-        sgl = load(build.device.partition(":")[0])
-        arguments = Arguments(sgl, build)
-        source = {
-            "device": build.device,
-            "load_format": arguments.load_format,
-            "seed": arguments.random_seed,
-        }
+        kind = build.device.partition(":")[0]
+        sgl = load(kind)
+        arguments = Arguments.of(sgl, build)
         dtype: torch.dtype = getattr(torch, build.dtype)
-        weights = open_weights(build.weights, dtype=dtype, **source)
+        weights = open_weights(
+            build.weights,
+            device=build.device,
+            dtype=dtype,
+            load_format=arguments.load_format,
+            seed=arguments.random_seed,
+        )
         self._ledger = Ledger(build, device=weights.device, dtype=dtype)
         self._drawing = Drawing(build, weights, places=arguments.max_running_requests + 1)
+        description = Description(
+            decoder=build.decoder,
+            weights=build.weights,
+            device=kind,
+            load_format=arguments.load_format,
+            seed=arguments.random_seed,
+            candidates=self._drawing.candidates,
+            slots=arguments.max_running_requests,
+        )
+        port = sgl.get_open_port()
         self._worker = Worker(
-            sgl,
-            Description(
-                decoder=build.decoder,
-                weights=build.weights,
-                candidates=self._drawing.candidates,
-                slots=arguments.max_running_requests,
-                **source,
-            ),
-            arguments,
+            sgl, Start(description=description, arguments=arguments, rank=0, port=port)
         )
         self._build = build
         self._columns = _columns(build)
+        self._captured = CapturedStates(self._worker, self._columns)
         self._held: dict[str, Held] = {}
         self._waiting: list[Held] = []
         self._chunked: Held | None = None
@@ -90,6 +96,8 @@ class SglangEngine:
                 hint="ask for fewer frames, or raise max_total_tokens or mem_fraction_static",
                 field="max_frames",
             )
+        if entry.prompt.wanted:
+            self._captured.wanted()
         held = hold(entry, self._worker)
         self._held[held.id] = held
         self._waiting.append(held)
@@ -161,6 +169,7 @@ class SglangEngine:
             able,
             self._chunked,
             self._running.holding,
+            self._captured,
             ratio=self._ratio.current,
         )
         taken, self._chunked = admission.taken, admission.chunked
@@ -232,8 +241,8 @@ class SglangEngine:
         for i, (held, states) in enumerate(
             zip(taken, forwarded.states.split(lengths), strict=True)
         ):
-            held.gather({layer: states[:, span] for layer, span in self._columns.items()})
             held.keep_prefix(self._worker, chunked=held is self._chunked)
+            self._captured.keep(held.locations(self._worker)[-len(states) :], states)
             if held is not self._chunked:
                 complete.append(i)
                 self._complete(held)
@@ -316,18 +325,24 @@ class SglangEngine:
                     id=held.id,
                     codes=frame,
                     finished=finished,
-                    prompt_states=held.prompt_states,
-                    decode_state=self._captured(state) if wants_state else {},
+                    prompt_states={} if held.prefilled else self._prompt_states(held),
+                    decode_state=self._decode_state(state) if wants_state else {},
                     reused_rows=None if held.prefilled else held.reused_rows,
                 )
             )
-            held.prompt_states, held.prefilled = {}, True
+            held.prefilled = True
             if finished is not None:
                 ended.append(held)
         self._forget(ended)
         return outputs
 
-    def _captured(self, state: Tensor) -> dict[int, Tensor]:
+    def _prompt_states(self, held: Held) -> dict[int, Tensor]:
+        wanted = held.entry.prompt.wanted
+        if not wanted:
+            return {}
+        return self._captured.take(held.locations(self._worker)[list(wanted)])
+
+    def _decode_state(self, state: Tensor) -> dict[int, Tensor]:
         return {layer: state[span].clone() for layer, span in self._columns.items()}
 
     def _forget(self, leaving: Sequence[Held]) -> None:

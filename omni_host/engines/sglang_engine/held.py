@@ -1,11 +1,10 @@
-# pyright: basic
 """A request as SGLang's batches know it, beside the books that the engine keeps of it."""
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from omni_host.engines.ledger import Entry
 from omni_host.engines.prompts import RowKey
+from omni_host.engines.sglang_engine.captured import CapturedStates
 from omni_host.engines.sglang_engine.model import Added
 from omni_host.engines.sglang_engine.worker import Worker
 
@@ -32,7 +32,6 @@ class Held:
             keys, one more is appended for each frame.
         reusable: whether its prompt may come from, and go to, the prefix cache.
         rows, positions: all that the prefill under way computes, [n, width] and [P, n].
-        prompt_states: layer -> [wanted rows, width], filled chunk by chunk.
         reused_rows: how many prompt rows came from the cache.
         prefilled: whether its first prefill is complete and has been told.
     """
@@ -42,7 +41,6 @@ class Held:
     reusable: bool
     rows: Tensor | None = None
     positions: Tensor | None = None
-    prompt_states: dict[int, Tensor] = field(default_factory=dict)
     reused_rows: int = 0
     prefilled: bool = False
 
@@ -50,13 +48,21 @@ class Held:
     def id(self) -> str:
         return self.entry.request.id
 
-    def match(self, worker: Worker) -> None:
-        """Look for a cached prefix, which ends before any row whose states are wanted."""
-        req, sgl = self.req, worker.sgl
-        req.init_next_round_input()
-        limit = len(req.full_untruncated_fill_ids) - 1
+    def match(self, worker: Worker, captured: CapturedStates) -> None:
+        """Look for a cached prefix. It leaves a row to compute, and ends before any row whose
+        states are wanted but not kept."""
+        self.req.init_next_round_input()
+        limit = len(self.req.full_untruncated_fill_ids) - 1
+        wanted = () if self.prefilled else self.entry.prompt.wanted
+        locations = self._match(worker, limit)
+        missing = captured.first_missing(locations, wanted)
+        if missing is not None:
+            locations = self._match(worker, missing)
         if not self.prefilled:
-            limit = min(limit, *self.entry.prompt.wanted, limit)
+            self.reused_rows = len(locations)
+
+    def _match(self, worker: Worker, limit: int) -> Tensor:
+        req, sgl = self.req, worker.sgl
         key = sgl.RadixKey(req.full_untruncated_fill_ids, req.extra_key, limit=limit)
         found = worker.cache.match_prefix(sgl.MatchPrefixParams(key=key, req=req))
         req.prefix_indices = found.device_indices
@@ -64,8 +70,12 @@ class Held:
         req.last_host_node = found.last_host_node
         req.best_match_node = found.best_match_node
         req.cache_protected_len = len(found.device_indices)
-        if not self.prefilled:
-            self.reused_rows = len(found.device_indices)
+        return found.device_indices
+
+    def locations(self, worker: Worker) -> Tensor:
+        """Where the rows that are in the cache by now stand in the KV pool, int64 [n]."""
+        table = worker.requests.req_to_token
+        return table[self.req.req_pool_idx, : self.req.extend_range.end].to(torch.int64)
 
     def keep_prefix(self, worker: Worker, *, chunked: bool) -> None:
         """After a prefill: its rows into the prefix cache, or else only into its own books.
@@ -77,8 +87,7 @@ class Held:
         if self.reusable and not self.prefilled:
             worker.sgl.maybe_cache_unfinished_req(req, worker.cache, chunked=chunked)
             return
-        held = worker.requests.req_to_token[req.req_pool_idx, : req.extend_range.end]
-        req.prefix_indices = held.to(torch.int64)
+        req.prefix_indices = self.locations(worker)
 
     def injected(self, base: int) -> list[Added]:
         """What to add in this chunk, whose first row is row `base` of the batch."""
@@ -90,19 +99,6 @@ class Held:
                 at = part.at[here] - start + base
                 added.append(Added(layer=part.layer, at=at, rows=part.rows[here]))
         return added
-
-    def gather(self, states: dict[int, Tensor]) -> None:
-        """Take the wanted rows' states from this chunk's, layer -> [rows of the chunk, width]."""
-        start, end = self.req.extend_range
-        wanted = self.entry.prompt.wanted
-        into = [i for i, row in enumerate(wanted) if start <= row < end]
-        if self.prefilled or not into:
-            return
-        at = [wanted[i] - start for i in into]
-        for layer, state in states.items():
-            if layer not in self.prompt_states:
-                self.prompt_states[layer] = state.new_empty(len(wanted), state.shape[1])
-            self.prompt_states[layer][into] = state[at]
 
 
 def hold(entry: Entry, worker: Worker) -> Held:

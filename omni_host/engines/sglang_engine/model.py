@@ -1,4 +1,3 @@
-# pyright: basic
 """A decoder of any spec, built from SGLang's layers.
 
 `OmniDecoder` is the class that SGLang's runner loads and calls. It takes rows, never ids:
@@ -51,7 +50,7 @@ class OmniDecoder(nn.Module):
         super().__init__()
         self.about = described(config.omni)
         self.spec = spec = self.about.decoder
-        sgl = load(self.about.device.partition(":")[0])
+        sgl = load(self.about.device)
         dtype = torch.get_default_dtype()
         self.config = config
         self.rotary = _Rotary(sgl, spec, self.about.device)
@@ -148,7 +147,7 @@ class _Rotary:
         rope, self.head_dim = spec.rope, spec.attention.head_dim
         self.layout = rope.layout
         plain = not (rope.sections or rope.fractional) and rope.table_dtype == "float32"
-        exact = device.startswith("cuda") or torch.get_default_dtype() == torch.float32
+        exact = device == "cuda" or torch.get_default_dtype() == torch.float32
         self.kernel = None
         if plain and exact:
             self.kernel = sgl.get_rope(

@@ -1,4 +1,3 @@
-# pyright: basic
 """The batch of requests that decode: who is in it, who sits out, who is thrown out."""
 
 from __future__ import annotations

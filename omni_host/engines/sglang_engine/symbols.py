@@ -30,6 +30,7 @@ NAMES: dict[str, str] = {
     "publish": "sglang.srt.runtime_context:publish",
     "reset_context": "sglang.srt.runtime_context:reset_context",
     "ParallelState": "sglang.srt.distributed.parallel_state_wrapper:ParallelState",
+    "get_tp_group": "sglang.srt.distributed:get_tp_group",
     "get_parallel": "sglang.srt.runtime_context:get_parallel",
     "destroy_model_parallel": "sglang.srt.distributed.parallel_state:destroy_model_parallel",
     "destroy_distributed_environment": (
@@ -50,6 +51,7 @@ NAMES: dict[str, str] = {
     "SpeculativeAlgorithm": "sglang.srt.speculative.spec_info:SpeculativeAlgorithm",
     "TpModelWorker": "sglang.srt.managers.tp_worker:TpModelWorker",
     "ForwardBatch": "sglang.srt.model_executor.forward_batch_info:ForwardBatch",
+    "ForwardMode": "sglang.srt.model_executor.forward_batch_info:ForwardMode",
     "RadixCache": "sglang.srt.mem_cache.radix_cache:RadixCache",
     "RadixKey": "sglang.srt.mem_cache.radix_cache:RadixKey",
     "CacheInitParams": "sglang.srt.mem_cache.cache_init_params:CacheInitParams",

@@ -1,4 +1,3 @@
-# pyright: basic
 """One SGLang worker in this process: configuration, weights, KV pools and forward passes.
 
 SGLang keeps its configuration, its process groups and its parallel state in globals, so a
@@ -18,9 +17,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from omni_host.engines.sglang_engine.arguments import Arguments
-from omni_host.engines.sglang_engine.description import ARCHITECTURE, MODEL_TYPE, Description
+from omni_host.engines.sglang_engine import passes
+from omni_host.engines.sglang_engine.description import ARCHITECTURE, MODEL_TYPE
 from omni_host.engines.sglang_engine.model import OmniDecoder, Prefill
+from omni_host.engines.sglang_engine.ranks import Followers, Start
 from omni_host.engines.sglang_engine.symbols import Sglang
 from omni_host.errors import StageStartError
 
@@ -50,15 +50,7 @@ class Worker:
 
     _open: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        sgl: Sglang,
-        description: Description,
-        arguments: Arguments,
-        *,
-        rank: int = 0,
-        port: int | None = None,
-    ) -> None:
+    def __init__(self, sgl: Sglang, start: Start) -> None:
         if Worker._open:
             raise StageStartError(
                 "This process has an sglang engine already, and SGLang allows one a process",
@@ -66,12 +58,15 @@ class Worker:
             )
         self.sgl = sgl
         Worker._open = True
+        self._followers: Followers | None = None
         try:
             with tempfile.TemporaryDirectory(prefix="omni-sglang-") as folder:
                 _register(sgl)
-                description.write(Path(folder))
-                self.server_args = arguments.server_args(sgl, folder)
-                self._start(rank, port or sgl.get_open_port())
+                start.description.write(Path(folder))
+                self.server_args = start.arguments.server_args(sgl, folder)
+                if start.rank == 0:
+                    self._followers = Followers(start)
+                self._start(start.rank, start.port)
         except BaseException:
             self.close()
             raise
@@ -146,6 +141,50 @@ class Worker:
 
     def prefill(self, batch: Any, entering: Prefill) -> Forwarded:
         """Run a batch that `prepare_for_extend` has prepared."""
+        self._tell(batch, entering)
+        return self._run_prefill(batch, entering)
+
+    def decode(self, batch: Any, rows: Tensor, positions: Tensor) -> Forwarded:
+        """Run a batch that `prepare_for_decode` has prepared: rows [B, width], positions [P, B]."""
+        positions = positions.expand(len(self.model.decode_positions), -1)
+        entering = Prefill(rows=rows, positions=positions)
+        self._tell(batch, entering)
+        return self._run_decode(batch, entering)
+
+    def follow(self) -> None:
+        """Repeat the passes of rank 0 until it ends them."""
+        group, model = self.sgl.get_tp_group(), self.model
+        lines = len(model.decode_positions)
+        while (one := passes.receive(group, like=model.decode_rows, lines=lines)) is not None:
+            self._repeat(one)
+
+    def _tell(self, batch: Any, entering: Prefill) -> None:
+        if self._followers is not None:
+            table = self.requests.req_to_token
+            self._followers.repeat(self.sgl.get_tp_group(), batch, entering, table)
+
+    def _repeat(self, one: passes.Pass) -> None:
+        entries = one.table.split(one.fresh.tolist())
+        rows = zip(one.places.tolist(), one.lengths.tolist(), entries, strict=True)
+        for place, length, entry in rows:
+            self.requests.req_to_token[place, length - len(entry) : length] = entry.to(torch.int32)
+        batch = self.batch([])
+        modes = self.sgl.ForwardMode
+        batch.forward_mode = modes.DECODE if one.decoding else modes.EXTEND
+        batch.req_pool_indices, batch.seq_lens = one.places, one.lengths
+        batch.seq_lens_cpu = one.lengths.cpu()
+        batch.orig_seq_lens = one.lengths.to(torch.int32)
+        batch.out_cache_loc = one.locations
+        if one.decoding:
+            self._run_decode(batch, one.entering)
+            return
+        batch.extend_lens = one.extends.tolist()
+        batch.prefix_lens = (one.lengths - one.extends).tolist()
+        batch.extend_num_tokens = len(one.locations)
+        batch.extend_logprob_start_lens = batch.extend_lens
+        self._run_prefill(batch, one.entering)
+
+    def _run_prefill(self, batch: Any, entering: Prefill) -> Forwarded:
         batch.input_ids = torch.zeros(len(entering.rows), dtype=torch.int64, device=batch.device)
         batch.prefill_input_ids_cpu = None
         self.model.prefill = entering
@@ -154,11 +193,10 @@ class Worker:
         finally:
             self.model.prefill = None
 
-    def decode(self, batch: Any, rows: Tensor, positions: Tensor) -> Forwarded:
-        """Run a batch that `prepare_for_decode` has prepared: rows [B, width], positions [P, B]."""
-        count = len(rows)
-        self.model.decode_rows[:count] = rows
-        self.model.decode_positions[:, :count] = positions
+    def _run_decode(self, batch: Any, entering: Prefill) -> Forwarded:
+        count = len(entering.rows)
+        self.model.decode_rows[:count] = entering.rows
+        self.model.decode_positions[:, :count] = entering.positions
         batch.input_ids = torch.arange(count, device=batch.device)
         return self._forward(batch)
 
@@ -171,6 +209,7 @@ class Worker:
 
     def close(self) -> None:
         """Free the pools and take SGLang's globals down."""
+        self._end_followers()
         for name in ("runner", "model", "requests", "allocator", "cache", "_worker"):
             self.__dict__.pop(name, None)
         self.sgl.destroy_model_parallel()
@@ -178,6 +217,14 @@ class Worker:
         self.sgl.reset_context()
         gc.collect()
         Worker._open = False
+
+    def _end_followers(self) -> None:
+        if self._followers is None:
+            return
+        if hasattr(self, "cache"):
+            self._followers.end(self.sgl.get_tp_group(), self.model.decode_rows.device)
+        else:
+            self._followers.kill()
 
 
 def _register(sgl: Sglang) -> None:
