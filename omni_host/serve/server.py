@@ -84,6 +84,7 @@ class Server:
                 http.should_exit = True
                 http.force_exit = self._hurry.is_set()
                 await serving
+                await http.abandon()
 
     async def _drain(self) -> None:
         if not await self._unless(self._hurry, self._pipeline.stop(self._options.drain_s)):
@@ -143,6 +144,15 @@ class _HttpServer(uvicorn.Server):
         await super().startup(sockets)
         self.listening.set()
 
+    async def abandon(self) -> None:
+        """End what clients have not taken in time."""
+        tasks = tuple(self.server_state.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
@@ -183,17 +193,20 @@ def _refused(host: str, port: int, error: OSError) -> UsageError:
 
 @contextlib.contextmanager
 def _quiet_uvicorn() -> Generator[None]:
-    """A stream that broke off is reported where the cause is known, not by uvicorn again."""
+    """Streams that broke off or were abandoned are told of where the cause is known."""
     logger = logging.getLogger("uvicorn.error")
 
-    def known(record: logging.LogRecord) -> bool:
+    def is_news(record: logging.LogRecord) -> bool:
+        cause = record.exc_info[1] if record.exc_info else None
+        if isinstance(cause, asyncio.CancelledError):
+            return False
         return "without completing response" not in record.getMessage()
 
-    logger.addFilter(known)
+    logger.addFilter(is_news)
     try:
         yield
     finally:
-        logger.removeFilter(known)
+        logger.removeFilter(is_news)
 
 
 def _call(listener: Callable[..., None] | None, *arguments: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -42,6 +43,16 @@ def call_app(app: Any, method: str, path: str, **sent: Any) -> httpx.Response:
 
 def speak(pipeline: FakePipeline | None = None, **fields: Any) -> httpx.Response:
     return call(pipeline or FakePipeline(), "POST", SPEECH, json={**ORDER, **fields})
+
+
+def request_bytes(**fields) -> bytes:
+    """A speech request as it goes over a socket."""
+    body = json.dumps({**ORDER, **fields}).encode()
+    head = (
+        f"POST {SPEECH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 @dataclass

@@ -115,9 +115,9 @@ class FakePipeline:
     async def stop(self, drain_s: float) -> None:
         self.stops.append(drain_s)
         self.state = "draining"
-        if not drain_s:
-            self.cut_off.set()
-        await self.idle.wait()
+        if drain_s:
+            await self.idle.wait()
+        self.cut_off.set()
 
     def submit(self, request: Request) -> FakeGeneration:
         if self.refusal:

@@ -1,24 +1,14 @@
 """A client that goes away ends its generation, whatever it was waiting for."""
 
-import json
 import socket
 
 import pytest
 
 from omni_host.errors import StageFailedError
-from tests.serve.calls import ORDER, SPEECH, live
+from tests.serve.calls import SPEECH, live, request_bytes
 from tests.serve.fake_pipeline import FakePipeline, chunk, failing, silent, without_end
 
 WAYS = {"whole": {}, "bytes": {"stream_format": "audio"}, "events": {"stream_format": "sse"}}
-
-
-def request_bytes(**fields) -> bytes:
-    body = json.dumps({**ORDER, **fields}).encode()
-    head = (
-        f"POST {SPEECH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
 
 
 def connect(url: str) -> socket.socket:

@@ -8,7 +8,7 @@ import pytest
 
 from omni_host.errors import StageStartError, UsageError
 from omni_host.serve import ServeOptions, Server
-from tests.serve.calls import ORDER, SPEECH, application
+from tests.serve.calls import ORDER, SPEECH, application, request_bytes
 from tests.serve.fake_pipeline import FakePipeline, chunk, silent
 
 
@@ -129,6 +129,26 @@ def test_a_second_signal_does_not_wait():
             assert (await speaking).status_code == 503
 
     asyncio.run(scenario())
+
+
+def test_a_client_that_takes_nothing_does_not_delay_a_hurried_end(caplog):
+    async def eager(_request):
+        while True:
+            yield chunk(24_000)
+
+    async def scenario():
+        async with Run(FakePipeline(eager), drain_s=50) as run:
+            await run.ready.wait()
+            with socket.create_connection(address_of(run.url)) as client:
+                client.sendall(request_bytes(stream_format="audio"))
+                await run.pipeline.opened.wait()
+                run.server.stop()
+                await run.draining.wait()
+                run.server.stop()
+                await run.running
+
+    asyncio.run(scenario())
+    assert "Traceback" not in caplog.text
 
 
 def test_a_signal_while_the_stages_load_ends_it():
