@@ -23,12 +23,15 @@ from omni_host.engines.layers import (
     rotate,
 )
 from omni_host.engines.weights import DecoderWeights, Weights
+from omni_host.errors import ConfigError
 
 __all__ = ["Attend", "DecoderStack", "Inject"]
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
 """(layer, queries [N, heads, head_dim], keys then values [N, 2 * kv_heads, head_dim])
 -> [N, heads * head_dim]. It keeps the keys and values and attends over what came before."""
+
+_ALIGNMENT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +151,11 @@ def _load_mlp(spec: DecoderSpec, weights: DecoderWeights, layer: int) -> DenseWe
     mlp_spec = spec.mlps[layer]
     if isinstance(mlp_spec, DenseMlp):
         return _load_dense(spec, weights, layer, "layers.{layer}.", mlp_spec.intermediate)
+    if spec.width % _ALIGNMENT:
+        raise ConfigError(
+            f"experts need a width that is a multiple of {_ALIGNMENT}: it is {spec.width}",
+            field="decoder.width",
+        )
     shared = None
     if mlp_spec.shared_intermediate:
         prefix, height = "layers.{layer}.shared.", mlp_spec.shared_intermediate
@@ -167,15 +175,21 @@ def _load_mlp(spec: DecoderSpec, weights: DecoderWeights, layer: int) -> DenseWe
 def _load_experts(
     spec: DecoderSpec, mlp_spec: MoeMlp, weights: DecoderWeights, layer: int
 ) -> tuple[Tensor, Tensor]:
-    gate_ups: list[Tensor] = []
+    gates: list[Tensor] = []
+    ups: list[Tensor] = []
     downs: list[Tensor] = []
+    prefix, height = "layers.{layer}.experts.{expert}.", mlp_spec.intermediate
     for expert in range(mlp_spec.experts):
-        prefix = "layers.{layer}.experts.{expert}."
-        loaded = _load_dense(spec, weights, layer, prefix, mlp_spec.intermediate, expert)
-        gate_ups.append(loaded.gate_up)
-        downs.append(loaded.down)
-    # Stacked as stored and seen transposed: a column-major right factor costs nothing.
-    return torch.stack(gate_ups).transpose(1, 2), torch.stack(downs).transpose(1, 2)
+        at = {"layer": layer, "expert": expert}
+        gates.append(weights.take(prefix + "gate", (height, spec.width), **at))
+        ups.append(weights.take(prefix + "up", (height, spec.width), **at))
+        downs.append(weights.take(prefix + "down", (spec.width, height), **at))
+    # Grouped products want rows of whole 16 bytes; zeros add nothing to what comes out.
+    padding = -height % _ALIGNMENT
+    halves = [functional.pad(torch.stack(half), (0, 0, 0, padding)) for half in (gates, ups)]
+    down = functional.pad(torch.stack(downs), (0, padding))
+    # Kept as stored and seen transposed: a column-major right factor costs nothing.
+    return torch.cat(halves, dim=1).transpose(1, 2), down.transpose(1, 2)
 
 
 def _load_dense(
@@ -184,10 +198,9 @@ def _load_dense(
     layer: int,
     prefix: str,
     intermediate: int,
-    expert: int | None = None,
 ) -> DenseWeights:
     def take(name: str, *shape: int) -> Tensor:
-        return weights.take(prefix + name, shape, layer=layer, expert=expert)
+        return weights.take(prefix + name, shape, layer=layer)
 
     halves = [take(name, intermediate, spec.width) for name in ("gate", "up")]
     return DenseWeights(gate_up=torch.cat(halves), down=take("down", spec.width, intermediate))

@@ -148,9 +148,9 @@ class DummyWeights:
         self._seed = seed
 
     def take(self, source: TensorSource, shape: tuple[int, ...], name: str) -> Tensor:
-        label = f"{source.name}{source.rows or ''}"
+        label = f"{self._seed} {source.name} {source.rows or ''}"
         generator = torch.Generator(device=self.device)
-        generator.manual_seed((self._seed << 32) ^ zlib.crc32(label.encode()))
+        generator.manual_seed(zlib.crc32(label.encode()))
         drawn = torch.randn(shape, generator=generator, device=self.device, dtype=torch.float32)
         if name.endswith("norm"):
             drawn = 1.0 + 0.1 * drawn
