@@ -35,7 +35,9 @@ def header_fields(header: TensorHeader) -> tuple[int, int, tuple[int, ...]]:
 
 def read_header(kind: Any, dtype: Any, shape: Any) -> TensorHeader:
     """Check a header that came over the wire. Raises WireError."""
-    if kind not in (0, 1) or type(dtype) is not int or not 0 <= dtype < len(DTYPES):
+    if type(kind) is not int or type(dtype) is not int:
+        raise WireError(f"a tensor's kind {kind!r} and dtype {dtype!r} are not numbers")
+    if not (0 <= kind < len(KINDS) and 0 <= dtype < len(DTYPES)):
         raise WireError(f"a tensor is of unknown kind {kind!r} or dtype {dtype!r}")
     if not _is_shape(shape):
         raise WireError(f"a tensor has an impossible shape {shape!r}")

@@ -9,6 +9,7 @@ another process' descriptors; their owner must unlink them.
 from __future__ import annotations
 
 import _posixshmem
+import contextlib
 import mmap
 import os
 import sys
@@ -40,12 +41,8 @@ class Segment:
     """
 
     def __init__(self, name: str, size: int, backing: Backing) -> None:
-        fd = _create(name, size, backing)
-        self.memory = mmap.mmap(fd, size)
-        keeps = backing == "memfd"
-        self.address = Address(pid=os.getpid(), fd=fd if keeps else -1, name=name, size=size)
-        if not keeps:
-            os.close(fd)
+        self.memory, fd = _create(name, size, backing)
+        self.address = Address(pid=os.getpid(), fd=fd, name=name, size=size)
 
     def close(self) -> None:
         """Let go of it. The memory itself lives until every view of it is collected.
@@ -80,35 +77,45 @@ def attach(address: Address) -> mmap.mmap:
         ) from error
 
 
-def unlink(name: str) -> bool:
-    """Remove a named segment; whether there was one."""
-    try:
+def unlink(name: str) -> None:
+    """Remove a named segment, if there is one."""
+    with contextlib.suppress(FileNotFoundError):
         _posixshmem.shm_unlink(f"/{name}")
-    except FileNotFoundError:
-        return False
-    return True
 
 
-def _create(name: str, size: int, backing: Backing) -> int:
+def _create(name: str, size: int, backing: Backing) -> tuple[mmap.mmap, int]:
+    """The memory, and the descriptor that peers open it by, or -1."""
     try:
         if backing == "memfd":
-            fd = os.memfd_create(name)
-        else:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-            fd = _posixshmem.shm_open(f"/{name}", flags, mode=0o600)
-        try:
-            os.ftruncate(fd, size)
-            if backing == "named" and sys.platform == "linux":
-                # A full /dev/shm must be an error here, not a SIGBUS at the first write.
-                os.posix_fallocate(fd, 0, size)
-        except OSError:
-            os.close(fd)
-            if backing == "named":
-                unlink(name)
-            raise
+            return _create_memfd(name, size)
+        return _create_named(name, size), -1
     except OSError as error:
         raise WireError(f"{size} bytes of shared memory cannot be had: {error}") from error
-    return fd
+
+
+def _create_memfd(name: str, size: int) -> tuple[mmap.mmap, int]:
+    fd = os.memfd_create(name)
+    try:
+        os.ftruncate(fd, size)
+        return mmap.mmap(fd, size), fd
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def _create_named(name: str, size: int) -> mmap.mmap:
+    fd = _posixshmem.shm_open(f"/{name}", os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=0o600)
+    try:
+        os.ftruncate(fd, size)
+        if sys.platform == "linux":
+            # A full /dev/shm must be an error here, not a SIGBUS at the first write.
+            os.posix_fallocate(fd, 0, size)
+        return mmap.mmap(fd, size)
+    except OSError:
+        unlink(name)
+        raise
+    finally:
+        os.close(fd)
 
 
 def _open(address: Address) -> int:

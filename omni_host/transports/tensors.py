@@ -133,12 +133,18 @@ def receivable(header: TensorHeader, *, torch: bool) -> TensorHeader:
 
 
 def rebuild(source: Bytes, header: TensorHeader) -> Any:
-    """The tensor whose bytes are `source`: a view, writable if `source` is."""
+    """The tensor whose bytes are `source`: a view, writable if `source` is.
+
+    Raises WireError if they are not that many, or there can be no tensor of that shape.
+    """
     if source.size != header.nbytes:
         raise WireError(f"a tensor of {header.nbytes} bytes arrived as {source.size} bytes")
-    if header.kind == "torch":
-        return _torch_view(_import_torch(), source, header)
-    return source.view(NUMPY_DTYPES[header.dtype]).reshape(header.shape)
+    try:
+        if header.kind == "torch":
+            return _torch_view(_import_torch(), source, header)
+        return source.view(NUMPY_DTYPES[header.dtype]).reshape(header.shape)
+    except (ValueError, OverflowError, RuntimeError, TypeError) as error:
+        raise WireError(f"a tensor has an impossible shape {header.shape}: {error}") from error
 
 
 def _torch_view(torch: Any, source: Bytes, header: TensorHeader) -> Any:

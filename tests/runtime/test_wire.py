@@ -335,18 +335,21 @@ HEAD = bytes([0, FLOAT32, 1, 0]) + (3).to_bytes(8, "little") + bytes(4)
         _extension(SHARED, 0, [1], [3], "shm", 1),
         _extension(SHARED, 0, 99, [3], "shm", 1),
         _extension(SHARED, "numpy", FLOAT32, [3], "shm", 1),
+        _extension(SHARED, 0.0, FLOAT32, [3], "shm", 1),
+        _extension(FRAMED, 0, FLOAT32, [0, 2**63], "inline", 2),
+        _extension(FRAMED, 0, FLOAT32, [0] * 65, "inline", 2),
         _extension(SHARED, 0, FLOAT32, [3], "shm", None),
         _extension(SHARED, 0, FLOAT32, [3], "shm", {"fd": 1}),
         _extension(SHARED, 0, FLOAT32, [3], "inline", 5),
         _extension(FRAMED, 0, FLOAT32, [3], "inline", 0),
-        _extension(FRAMED, 0, FLOAT32, [3], "inline", 2),
+        _extension(FRAMED, 0, FLOAT32, [3], "inline", 3),
         _extension(FRAMED, 0, FLOAT32, [3], "inline", "1"),
         _extension(FRAMED, 0, FLOAT32, [4], "inline", 1),
         _extension(FRAMED, 0, FLOAT32, [2**62, 2**62], "inline", 1),
     ],
 )
 def test_a_malformed_header_is_a_wire_error(ends: Ends, document: bytes) -> None:
-    frames = [document, bytes(12)]
+    frames = [document, bytes(12), b""]
     with pytest.raises(WireError):
         ends.b.decode(frames, "a")
     ends.b.discard(frames, "a")
