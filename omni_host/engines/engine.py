@@ -137,7 +137,10 @@ class Engine(Protocol):
         ...
 
     def cancel(self, request_id: str) -> bool:
-        """Free what the request holds, between steps; False if it is not inside."""
+        """Free what the request holds, between steps; False if it is not inside.
+
+        No `StepOutput` of it follows.
+        """
         ...
 
     def step(self) -> Sequence[StepOutput]:

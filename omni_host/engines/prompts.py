@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -94,7 +95,7 @@ def _keys(prompt: Prompt, positions: Tensor, length: int) -> tuple[RowKey, ...] 
         raise InvalidRequestError(
             f"{len(prompt.keys)} keys for {length} prompt rows", field="prompt.keys"
         )
-    places: list[list[float]] = positions.T.tolist()
+    places: list[list[float]] = cast("Any", positions.T).tolist()
     return tuple((key, *place) for key, place in zip(prompt.keys, places, strict=True))
 
 
@@ -119,7 +120,7 @@ def _inject(
 
 
 def _wanted(prompt: Prompt, spec: DecoderSpec, length: int) -> tuple[int, ...]:
-    wanted: list[int] = [] if prompt.wanted is None else prompt.wanted.tolist()
+    wanted: list[int] = [] if prompt.wanted is None else cast("Any", prompt.wanted).tolist()
     if wanted and not spec.capture:
         raise InvalidRequestError(
             "states are wanted, but the decoder captures none", field="prompt.wanted"

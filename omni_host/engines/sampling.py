@@ -13,7 +13,8 @@ Step 2 comes before step 1 in some references; the order has no effect on the re
 since a barred score stays barred under both.
 
 Drawing is by the Gumbel-max trick: argmax over ids of score - log(-log(u(id))), where u
-is a counter-based hash of (seed, frame, codebook, draw, id). There is no generator state,
+is a counter-based hash of (seed, frame, codebook, draw, id), defined in
+`omni_host.engines.draws`. There is no generator state,
 so a request's draws depend on nothing but its seed: not on the batch, not on the engine,
 not on what ran before.
 """
@@ -34,7 +35,8 @@ class Resample:
 
     If the first draw is no stop id and is among the last `window` tokens, a draw made with
     `temperature` and `top_p` (and the policy's top_k and order) is taken instead. The token
-    of the prefill step is drawn without it and never enters the window (Fish Audio S2).
+    of the prefill step is drawn without it and never enters the window (Fish Audio S2). A
+    request of temperature 0 is never resampled.
     """
 
     window: int
@@ -56,7 +58,8 @@ class SamplingPolicy:
         top_p_rule: `keep_crossing` keeps the id that crosses p (transformers' rule: what is
             barred are the worst ids whose cumulative probability, from the worst up, is
             <= 1 - p); `bar_crossing` bars every id whose cumulative probability from the
-            best down, itself included, exceeds p. The best id always stays.
+            best down, itself included, exceeds p. The best id always stays. Equal scores
+            share the fate of the first of them.
         order: the order of the three cuts.
         repetition_penalty: 1 is none.
         repetition_window: how many of the latest tokens count; 0 means all.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from omni_host.errors import ConfigError
 
@@ -57,42 +57,52 @@ class TorchArguments:
                     hint=f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}",
                     field=f"server_args.{key}",
                 )
+            _check(key, given[key])
         values = dict(given)
-        if isinstance(values.get("batch_sizes"), list):
+        if "batch_sizes" in values:
             values["batch_sizes"] = tuple(values["batch_sizes"])
         arguments = cls(**values)
-        arguments._check()
+        if 0 < max(arguments.batch_sizes, default=0) < arguments.max_running:
+            raise ConfigError(
+                f"batch_sizes {list(arguments.batch_sizes)} do not hold max_running, "
+                f"{arguments.max_running}",
+                field="server_args.batch_sizes",
+            )
         return arguments
 
-    def _check(self) -> None:
-        for name in ("page_size", "max_running", "chunk_rows", "prefill_burst"):
-            self._require(name, _is_count(getattr(self, name), 1), "a whole number above 0")
-        for name in ("max_total_rows", "dummy_seed"):
-            self._require(name, _is_count(getattr(self, name), 0), "a whole number, not negative")
-        self._require(
-            "memory_fraction",
-            isinstance(self.memory_fraction, int | float) and 0 <= self.memory_fraction <= 1,
-            "between 0 and 1",
+
+def _counts(least: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(map(_counts(1), cast("list[Any]", value)))
+
+
+_ABOVE_ZERO = (_counts(1), "a whole number above 0")
+_NOT_NEGATIVE = (_counts(0), "a whole number, not negative")
+_RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "load_format": (lambda value: value in get_args(LoadFormat), "safetensors or dummy"),
+    "dummy_seed": _NOT_NEGATIVE,
+    "page_size": _ABOVE_ZERO,
+    "max_total_rows": _NOT_NEGATIVE,
+    "memory_fraction": (_is_share, "between 0 and 1"),
+    "max_running": _ABOVE_ZERO,
+    "chunk_rows": _ABOVE_ZERO,
+    "prefill_burst": _ABOVE_ZERO,
+    "prefix_cache": (lambda value: isinstance(value, bool), "true or false"),
+    "batch_sizes": (_are_counts, "a list of whole numbers above 0"),
+}
+
+
+def _check(key: str, value: Any) -> None:
+    holds, rule = _RULES[key]
+    if not holds(value):
+        raise ConfigError(
+            f"{key} of the torch engine is {value!r}: it must be {rule}",
+            field=f"server_args.{key}",
         )
-        self._require("prefix_cache", isinstance(self.prefix_cache, bool), "true or false")
-        formats = get_args(LoadFormat)
-        self._require("load_format", self.load_format in formats, " or ".join(formats))
-        sizes = self.batch_sizes
-        whole = isinstance(sizes, tuple) and all(_is_count(size, 1) for size in sizes)
-        self._require("batch_sizes", whole, "whole numbers above 0")
-        self._require(
-            "batch_sizes",
-            not sizes or max(sizes) >= self.max_running,
-            f"able to hold max_running, {self.max_running}",
-        )
-
-    def _require(self, name: str, holds: bool, rule: str) -> None:  # noqa: FBT001
-        if not holds:
-            raise ConfigError(
-                f"{name} of the torch engine is {getattr(self, name)!r}: it must be {rule}",
-                field=f"server_args.{name}",
-            )
-
-
-def _is_count(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least

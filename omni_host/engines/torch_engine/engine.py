@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -137,8 +138,8 @@ class TorchEngine:
                 ends.append(last)
         if not emitting:
             return
-        index = self._index(emitting, len(emitting))
-        produced = self._model.emit(state[ends], *index, self._plans(emitting))
+        slots, frames = self._index(emitting, len(emitting))
+        produced = self._model.emit(state[ends], slots, frames, self._plans(emitting))
         self._close_frames(emitting, produced, {}, outputs)
 
     def _fill(self, chunk: Chunk, states: Captured) -> None:
@@ -175,7 +176,7 @@ class TorchEngine:
         captured: Captured,
         outputs: list[StepOutput],
     ) -> None:
-        rows: list[list[int]] = produced.tolist()
+        rows: list[list[int]] = cast("Any", produced).tolist()
         for at, (tenant, row) in enumerate(zip(tenants, rows)):  # noqa: B905 (padding follows)
             first = not tenant.entry.prefilled
             codes, finished = self._ledger.record(tenant.entry, row[0], row[1:] or row)
