@@ -41,6 +41,29 @@ class Workshop(Protocol):
 class StageJob:
     """Lives from the request's opening until the stage has let go of it."""
 
+    __slots__ = (
+        "_carrier",
+        "_in",
+        "_out",
+        "_payloads",
+        "_sent",
+        "_waited_s",
+        "_waiters",
+        "_workshop",
+        "batch_size",
+        "begun",
+        "dropped",
+        "entry",
+        "error",
+        "links",
+        "number",
+        "queue_s",
+        "queued",
+        "request",
+        "stage",
+        "task",
+    )
+
     def __init__(
         self,
         number: int,
@@ -59,22 +82,16 @@ class StageJob:
         self.task: asyncio.Task[None] | None = None
         self.begun = False
         self.entry: Entry | None = None
-        self.queued = perf_counter()
-        self.queue_s = 0.0
+        self.queued = self.queue_s = 0.0
         self.batch_size = 1
         self._waited_s = 0.0
         self._carrier = carrier
         self._workshop = workshop
         self._payloads: dict[str, Any] = {}
         self._waiters: list[asyncio.Future[None]] = []
-        self._sent: set[str] = set()
-        self._in = {
-            source: InStream(window, self._giver(source))
-            for source, window in links.streams.items()
-        }
-        self._out = {
-            target: OutStream(link.credits) for target, link in links.stream_targets.items()
-        }
+        self._sent: list[str] = []
+        self._in = {name: self._in_stream(name, size) for name, size in links.streams.items()}
+        self._out = {name: OutStream(link.credits) for name, link in links.stream_targets.items()}
 
     @property
     def cancelled(self) -> bool:
@@ -123,7 +140,7 @@ class StageJob:
         for link in self._links(self.links.payload_targets, to, "payload"):
             if link.target in self._sent:
                 raise ValueError(f"a second payload for {link.target!r}")
-            self._sent.add(link.target)
+            self._sent.append(link.target)
             self._carrier.carry_payload(self, link, payload)
 
     async def emit(self, chunk: Any, to: str | None = None) -> None:
@@ -189,7 +206,7 @@ class StageJob:
         Nothing was sent on the streams before, so they have a credit.
         """
         for link in self.links.payload_targets.values():
-            self._sent.add(link.target)
+            self._sent.append(link.target)
             self._carrier.carry_payload(self, link, result)
         for link in self.links.stream_targets.values():
             self._out[link.target].take_now()
@@ -208,10 +225,13 @@ class StageJob:
                 self._carrier.carry_credit(self, source, CLOSED)
 
     def release(self) -> None:
-        """Let go of all that arrived."""
+        """Let go of all that arrived, and of whatever refers back to the job: cycles would
+        be left to the garbage collector, which costs more than the request."""
         self._payloads.clear()
         for stream in self._in.values():
             stream.drop()
+        self._in.clear()
+        self.entry = self.task = None
 
     def _check(self) -> None:
         if self.cancelled:
@@ -229,8 +249,8 @@ class StageJob:
             raise ValueError(f"{self.stage!r} has no {what} to {to!r} on this request")
         return (links[to],)
 
-    def _giver(self, source: str) -> Callable[[int], None]:
-        return lambda count: self._carrier.carry_credit(self, source, count)
+    def _in_stream(self, source: str, window: int) -> InStream:
+        return InStream(window, lambda count: self._carrier.carry_credit(self, source, count))
 
     async def _wait(self) -> None:
         waiter = asyncio.get_running_loop().create_future()

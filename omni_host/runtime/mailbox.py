@@ -122,20 +122,29 @@ class Mailbox:
     def _drain(self) -> None:
         # The descriptor is edge-triggered: it has to be read until it is empty, or it
         # will not wake the loop again.
+        empty = False
+        try:
+            empty = self._read_some()
+        finally:
+            if not empty:
+                self._loop.call_soon(self._drain)
+
+    def _read_some(self) -> bool:
+        """Whether nothing is left to read."""
         for _ in range(_BATCHES_A_TURN):
             if self._closed:
-                return
+                return True
             try:
                 data = self._inbound.recv(zmq.NOBLOCK)
             except zmq.Again:
-                return
+                return True
             self._deliver(data)
-        self._loop.call_soon(self._drain)
+        return False
 
     def _deliver(self, data: bytes) -> None:
         try:
             sender, *messages = unpack_batch(data)
-        except ValueError:
+        except (TypeError, ValueError):
             _log.exception("%s: a malformed message was dropped", self.endpoint)
             return
         if sender in self._forgotten:

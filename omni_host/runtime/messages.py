@@ -21,28 +21,27 @@ __all__ = ["Message", "pack_batch", "pack_message", "unpack_batch"]
 Message = tuple[Any, ...]
 
 # Between a worker and the host: the life of a process.
-HELLO: Final = 1  # wire version, pid
-PROGRESS: Final = 2  # stage, what, fraction | None
-READY: Final = 3  # stage
-START_FAILED: Final = 4  # error data
-PEER: Final = 5  # process, endpoint, address
-FORGET: Final = 6  # process, endpoint
-PING: Final = 7
-PONG: Final = 8  # ((stage, inside, queued), ...)
-STOP: Final = 9
+PROGRESS: Final = 1  # stage, what, fraction | None
+READY: Final = 2  # stage
+START_FAILED: Final = 3  # error data
+PEER: Final = 4  # process, endpoint, address
+FORGET: Final = 5  # process, endpoint
+PING: Final = 6
+PONG: Final = 7  # ((stage, inside, queued), ...)
+STOP: Final = 8
 
 # Requests.
-OPEN: Final = 10  # number, id, task, tags, frames | None (the request's own payload)
-PAYLOAD: Final = 11  # number, target, source, frames
-CHUNK: Final = 12  # number, target, source, frames
-END: Final = 13  # number, target, source
-CREDIT: Final = 14  # number, source, target, count; the target reads no more if negative
-RESULT: Final = 15  # number, stage, frames: a chunk for the client
-FINISHED: Final = 16  # number, stage, queue_s, busy_s, batch size
-FAILED: Final = 17  # number, stage, error data
-DROPPED: Final = 18  # number, stage: it has let go of an aborted request
-ABORT: Final = 19  # number
-RELEASED: Final = 20  # transport, tokens
+OPEN: Final = 9  # number, id, task, tags, frames | None (the request's own payload)
+PAYLOAD: Final = 10  # number, target, source, frames
+CHUNK: Final = 11  # number, target, source, frames
+END: Final = 12  # number, target, source
+CREDIT: Final = 13  # number, source, target, count; the target reads no more if negative
+RESULT: Final = 14  # number, stage, frames: a chunk for the client
+FINISHED: Final = 15  # number, stage, queue_s, busy_s, batch size
+FAILED: Final = 16  # number, stage, error data
+DROPPED: Final = 17  # number, stage: it has let go of an aborted request
+ABORT: Final = 18  # number
+RELEASED: Final = 19  # transport, tokens
 
 CLOSED: Final = -1
 """The count of a CREDIT by which a stage says that it reads no more of a stream."""

@@ -61,6 +61,7 @@ class Pipeline:
         self._observer = observer
         self._health = health
         self._running: _Running | None = None
+        self._ready = False
         self._stopped = False
         self._stopping: asyncio.Task[None] | None = None
 
@@ -75,6 +76,7 @@ class Pipeline:
         )
         try:
             await self._running.supervisor.start()
+            self._ready = True
         except BaseException:
             await self.stop(0.0)
             raise
@@ -88,7 +90,7 @@ class Pipeline:
         """
         if self._stopped:
             raise DrainingError("The server has stopped.")
-        if self._running is None:
+        if self._running is None or not self._ready:
             raise QueueFullError("The model is not loaded yet.", retry_after=5)
         return self._running.coordinator.submit(request)
 

@@ -44,7 +44,7 @@ class StageHost:
         self.spec = spec
         self._outcomes = outcomes
         self._stage: Any = None
-        self._batched = False
+        self._calls: Batcher | None = None
         self._compute = ComputeThread(f"compute-{spec.name}")
         self._inside = 0
         self._waiting: deque[StageJob] = deque()
@@ -63,8 +63,9 @@ class StageHost:
         """Build the stage in its compute thread, so that the loop goes on meanwhile."""
         work = await self._compute.run(make)
         self._stage = work.result
-        self._batched = hasattr(self._stage, "run_batch")
-        if not self._batched and not hasattr(self._stage, "process"):
+        if hasattr(self._stage, "run_batch"):
+            self._calls = self._batcher(self._stage.run_batch)
+        elif not hasattr(self._stage, "process"):
             raise TypeError(
                 f"{self.spec.target} gave {type(self._stage).__name__}, "
                 "which has neither run_batch nor process"
@@ -72,7 +73,7 @@ class StageHost:
 
     @property
     def batched(self) -> bool:
-        return self._batched
+        return self._calls is not None
 
     async def close(self) -> None:
         """Call the stage's `close()`, after what its compute thread still has to do."""
@@ -92,11 +93,11 @@ class StageHost:
     # The life of a job.
 
     def open(self, job: StageJob) -> None:
-        if not self._batched:
+        if self._calls is None:
             self._admit(job)
 
     def payload_arrived(self, job: StageJob) -> None:
-        if self._batched and job.complete:
+        if self._calls is not None and job.complete:
             self._admit(job)
 
     def abort(self, job: StageJob) -> None:
@@ -119,7 +120,7 @@ class StageHost:
             if job in self._waiting:
                 self._waiting.remove(job)
             self._over(job, 0.0)
-        elif self._batcher(self._stage.run_batch).withdraw(job.entry):
+        elif self._calls is not None and self._calls.withdraw(job.entry):
             self._leave(job, 0.0)
 
     def _admit(self, job: StageJob) -> None:
@@ -132,10 +133,10 @@ class StageHost:
     def _enter(self, job: StageJob) -> None:
         self._inside += 1
         job.queue_s = perf_counter() - job.queued
-        if self._batched:
+        if self._calls is not None:
             call = Call(request=job.request, inputs=job.inputs)
             job.entry = Entry(call, lambda entry: self._settle(job, entry))
-            self._batcher(self._stage.run_batch).add(job.entry)
+            self._calls.add(job.entry)
         else:
             job.task = self._spawn(self._process(job))
 
@@ -178,6 +179,7 @@ class StageHost:
             if not job.cancelled:
                 job.error = error
         self._leave(job, max(0.0, perf_counter() - started - job.waited_s))
+        self._forget_task()
 
     def _settle(self, job: StageJob, entry: Entry) -> None:
         job.queue_s += entry.queue_s
@@ -246,9 +248,15 @@ class StageHost:
         except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - a stage's code
             error = raised
         batcher.finish(entries, results, error, started, perf_counter())
+        self._forget_task()
 
     def _spawn(self, coroutine: Any) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         return task
+
+    def _forget_task(self) -> None:
+        # A callback of the task would cost another turn of the loop.
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks.discard(task)

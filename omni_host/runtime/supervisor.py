@@ -70,7 +70,6 @@ class Supervisor:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self.handlers: Mapping[int, Callable[..., None]] = {
-            m.HELLO: self._hello,
             m.PROGRESS: self._on_progress,
             m.READY: self._ready,
             m.START_FAILED: self._start_failed,
@@ -92,32 +91,38 @@ class Supervisor:
         for process in self.processes:
             self._tasks.append(asyncio.create_task(self._keep(process)))
         self._tasks.append(asyncio.create_task(self._beat()))
-        await asyncio.gather(*(process.first for process in self.processes))
+        firsts = [process.first for process in self.processes]
+        done, _ = await asyncio.wait(firsts, return_when=asyncio.FIRST_EXCEPTION)
+        for first in done:
+            first.result()
 
     async def stop(self) -> None:
-        """Ask every process to stop, wait, kill what is left."""
+        """Ask every process that serves to stop, wait, kill what is left."""
         self._stopping = True
-        for process in self.processes:
-            self._mailbox.post(process.endpoint, (m.STOP,))
         keeping = self._tasks[: len(self.processes)]
+        for process, task in zip(self.processes, keeping, strict=False):
+            self._stop(process, task)
         if keeping:
             await asyncio.wait(keeping, timeout=self._health.stop_s)
-            self._kill_all()
+            for process in self.processes:
+                if process.handle is not None:
+                    process.handle.kill()
             await asyncio.wait(keeping, timeout=_KILL_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for process in self.processes:
-            # A start that was cancelled has cancelled it, and then it holds no exception.
-            if process.first.done() and not process.first.cancelled():
+            if process.first.done():
                 process.first.exception()
-            else:
-                process.first.cancel()
 
-    def _kill_all(self) -> None:
-        for process in self.processes:
-            if process.handle is not None:
-                process.handle.kill()
+    def _stop(self, process: SupervisedProcess, task: asyncio.Task[None]) -> None:
+        if process.handle is None:  # between two lives
+            task.cancel()
+        elif process.state == "starting":
+            # It serves nobody yet, and while it loads it may not listen for long.
+            process.handle.kill()
+        else:
+            self._post(process, m.STOP)
 
     # The lives of one process.
 
@@ -128,11 +133,12 @@ class Supervisor:
                 if not process.first.done():
                     process.first.set_exception(reason)
                 return
+            _log.warning("%s", reason.message)
             pause = process.note_death(self._health)
             if pause is None:
                 process.state = "failed"
                 self._listener.process_lost(process.name, "has ended too often")
-                _log.error("process %s has ended too often and stays down", process.name)
+                _log.error("Process %r has ended too often and stays down.", process.name)
                 return
             await asyncio.sleep(pause)
 
@@ -215,8 +221,6 @@ class Supervisor:
                 self._post(peer, m.FORGET, process.name, endpoint)
         for stage in process.stages:
             self._plugins.stage_stopped(stage, reason)
-        if not self._stopping:
-            _log.warning("process %s %s", process.name, reason)
 
     def _boot_of(self, process: SupervisedProcess) -> bytes:
         return pack_boot(
@@ -239,7 +243,7 @@ class Supervisor:
                 if process.state != "ready" or process.handle is None:
                     continue
                 if process.unanswered >= most:
-                    _log.warning("process %s gives no sign of life", process.name)
+                    _log.warning("Process %r gives no sign of life.", process.name)
                     process.handle.kill()
                 process.unanswered += 1
                 self._post(process, m.PING)
@@ -251,9 +255,6 @@ class Supervisor:
             process.queued = {stage: queued for stage, _, queued in load}
 
     # Messages of a start.
-
-    def _hello(self, sender: str, _version: int, pid: int) -> None:
-        _log.debug("process %s says hello as pid %d", sender, pid)
 
     def _on_progress(self, _sender: str, stage: str, what: str, fraction: float | None) -> None:
         self._tell(StageProgress(stage=stage, what=what, fraction=fraction, ready=False))

@@ -7,6 +7,8 @@ to stop, or until its input ends because the host is gone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import logging
 import os
 import shutil
@@ -19,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from omni_host.deployment import StagePlan
-from omni_host.errors import OmniError, StageStartError
+from omni_host.errors import OmniError, StageStartError, WireError
 from omni_host.plugins import Plugins
 from omni_host.runtime import messages as m
 from omni_host.runtime.boot import Boot, read_boot
@@ -28,7 +30,6 @@ from omni_host.runtime.links import HOST
 from omni_host.runtime.mailbox import Mailbox
 from omni_host.runtime.stage_host import StageHost
 from omni_host.runtime.switchboard import Switchboard
-from omni_host.runtime.wire import WIRE_VERSION
 from omni_host.stage import StageContext
 
 __all__ = ["main"]
@@ -73,7 +74,6 @@ class Worker:
         """Serve until told to stop; the exit status."""
         self._mailbox.open()
         self._mailbox.connect(HOST, self._boot.host)
-        self._post(m.HELLO, WIRE_VERSION, os.getpid())
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -100,6 +100,9 @@ class Worker:
             failure = StageStartError(f"{type(error).__name__}: {error}")
             self._post(m.START_FAILED, failure.to_data())
         else:
+            # What was loaded stays: the collector need not walk through it again and again.
+            gc.collect()
+            gc.freeze()
             return True
         return False
 
@@ -215,8 +218,9 @@ def _detach_input() -> int:
 
 def _watch_input(descriptor: int, folder: str, orphaned: Callable[[], None]) -> None:
     """End the process when the host is gone, however it went."""
-    while os.read(descriptor, 1024):
-        pass
+    with contextlib.suppress(OSError):
+        while os.read(descriptor, 1024):
+            pass
     orphaned()
     timer = threading.Timer(_ORPHAN_GRACE_S, _leave, (folder,))
     timer.daemon = True
@@ -253,7 +257,11 @@ async def _run(boot: Boot, descriptor: int) -> int:
 def main() -> int:
     """Run the worker; its exit status."""
     descriptor = _detach_input()
-    boot = read_boot(partial(os.read, descriptor))
+    try:
+        boot = read_boot(partial(os.read, descriptor))
+    except WireError as error:
+        sys.stderr.write(f"{error.message} {error.hint}\n")
+        return 1
     logging.basicConfig(
         level=boot.log_level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
