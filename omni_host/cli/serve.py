@@ -10,13 +10,12 @@ import click
 
 from omni_host.cli.logs import configure_logging
 from omni_host.cli.options import invocation, model_argument, shared_options
-from omni_host.cli.pipelines import limits_of
+from omni_host.cli.pipelines import pipeline_of
 from omni_host.cli.status import Status
 from omni_host.config.settings import Settings
 from omni_host.deployment import Deployment
 from omni_host.planning import plan
 from omni_host.plugins import Plugins
-from omni_host.runtime import Pipeline
 from omni_host.serve import Metrics, ServeOptions, Server, create_app
 
 __all__ = ["serve"]
@@ -52,7 +51,7 @@ def serve(host: str | None, port: int | None) -> None:
 async def _serve(deployment: Deployment, plugins: Plugins, settings: Settings) -> None:
     options = _options(settings)
     metrics = Metrics()
-    pipeline = Pipeline(deployment, plugins, limits=limits_of(settings), observer=metrics)
+    pipeline = pipeline_of(deployment, plugins, settings, metrics)
     app = create_app(pipeline, deployment, options, metrics=metrics, plugins=plugins)
     status = Status(plain=True)
     drain = f"requests that run have {options.drain_s:g} s (Ctrl-C again: none)"

@@ -12,17 +12,15 @@ import click
 
 from omni_host.cli.logs import configure_logging
 from omni_host.cli.options import invocation, shared_options
-from omni_host.cli.pipelines import limits_of
+from omni_host.cli.pipelines import pipeline_of
 from omni_host.cli.request_fields import field_values
 from omni_host.cli.status import Status
 from omni_host.cli.terminations import ends_on_signals
 from omni_host.cli.wav_output import WavWriter, wav_output
-from omni_host.config.settings import Settings
 from omni_host.deployment import Deployment
 from omni_host.errors import InvalidRequestError, UsageError
 from omni_host.graph import Task
 from omni_host.planning import plan
-from omni_host.plugins import Plugins
 from omni_host.runtime import Pipeline, Request
 from omni_host.serve.speech_request import SpeechForm
 
@@ -78,7 +76,9 @@ def speak(
     asked = {**field_values(fields, task), **given, "model": deployment.name, "input": spoken}
     order = SpeechForm(deployment.name, task).read(asked)
     with wav_output(output, _sample_rate(task)) as wav:
-        pace = asyncio.run(_speak(deployment, plugins, settings, order.payload, wav))
+        status = Status(plain=typed.verbosity > 0)
+        pipeline = pipeline_of(deployment, plugins, settings)
+        pace = asyncio.run(_speak(pipeline, order.payload, wav, status))
     click.echo(f"{wav.name}: {wav.seconds:.2f} s of audio, {pace}", err=True)
 
 
@@ -109,15 +109,9 @@ def _sample_rate(task: Task) -> int:
 
 
 async def _speak(
-    deployment: Deployment,
-    plugins: Plugins,
-    settings: Settings,
-    payload: Mapping[str, Any],
-    wav: WavWriter,
+    pipeline: Pipeline, payload: Mapping[str, Any], wav: WavWriter, status: Status
 ) -> str:
     """Returns how fast it was."""
-    status = Status(plain=False)
-    pipeline = Pipeline(deployment, plugins, limits=limits_of(settings))
     try:
         with ends_on_signals():
             started = time.perf_counter()

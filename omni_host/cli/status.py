@@ -36,14 +36,16 @@ class Status:
         before = self._stages.get(progress.stage)
         self._stages[progress.stage] = progress
         if self._live:
-            self.draw("loading  " + "   ".join(map(_described, self._stages.values())))
+            line = "loading  " + "   ".join(map(_described, self._stages.values()))
+            self.draw(line, at_once=progress.ready)
         elif self._plain and (before is None or _news(before) != _news(progress)):
             self.say(f"{progress.stage}: {'ready' if progress.ready else progress.what}")
 
-    def draw(self, line: str) -> None:
-        """Overwrite the live line, at most ten times a second; nothing without a terminal."""
+    def draw(self, line: str, *, at_once: bool = False) -> None:
+        """Overwrite the live line, ten times a second unless `at_once`, if there is a terminal."""
         now = time.monotonic()
-        if not self._live or (self._drawn and now - self._drawn_at < REDRAW_S):
+        soon = self._drawn and now - self._drawn_at < REDRAW_S
+        if not self._live or (soon and not at_once):
             return
         self._drawn, self._drawn_at = True, now
         width = shutil.get_terminal_size().columns - 1

@@ -16,6 +16,7 @@ __all__ = [
     "BatchingTable",
     "Configuration",
     "EdgeTable",
+    "HealthTable",
     "LauncherTable",
     "LimitsTable",
     "LogTable",
@@ -28,6 +29,7 @@ __all__ = [
 
 Names = Annotated[tuple[str, ...], BeforeValidator(names)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Period = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -43,17 +45,20 @@ class ServerTable(Table):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     drain_seconds: Seconds = 30.0
-    stall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
+    stall_seconds: Period = 120.0
     max_body_bytes: Count = 32 * 2**20
     max_whole_bytes: Count = 256 * 2**20
 
 
 class LimitsTable(Table):
-    """`[limits]`: requests that run, requests that wait, and how long one may take."""
+    """`[limits]`: requests that run, requests that wait, how long one may take, and how
+    many chunks its client may leave unread before its stages wait.
+    """
 
     max_running: Count = 64
     max_queued: int = Field(default=256, ge=0)
-    deadline_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    deadline_seconds: Period | None = None
+    result_credits: Count = 8
 
 
 class PluginsTable(Table):
@@ -124,6 +129,23 @@ class EdgeTable(Table):
     credits: Count | None = None
 
 
+class HealthTable(Table):
+    """`[health]`: watching stage processes (see `omni_host.runtime.Health`).
+
+    `start_seconds` is what loading may take; a process that gives no sign of life for
+    `limit_seconds` is killed; after `failures` deaths within `failures_seconds` it stays down.
+    """
+
+    start_seconds: Period = 600.0
+    ping_seconds: Period = 0.5
+    limit_seconds: Period = 10.0
+    failures: Count = 5
+    failures_seconds: Period = 60.0
+    backoff_seconds: Seconds = 0.1
+    backoff_most_seconds: Seconds = 5.0
+    stop_seconds: Seconds = 5.0
+
+
 class LogTable(Table):
     """`[log]`: `-v` and `-vv` go before it."""
 
@@ -142,6 +164,7 @@ class Configuration(Table):
     model: ModelTable = ModelTable()
     platform: PlatformTable = PlatformTable()
     launcher: LauncherTable = LauncherTable()
+    health: HealthTable = HealthTable()
     log: LogTable = LogTable()
     stages: dict[str, StageTable] = {}
     edges: dict[str, EdgeTable] = {}

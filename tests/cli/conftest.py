@@ -146,6 +146,7 @@ class Shell:
             [OMNI, *arguments],
             cwd=self.folder,
             env=self.environment,
+            bufsize=0,
             start_new_session=True,
             **{**pipes, **popen},
         )
@@ -168,7 +169,9 @@ class Shell:
         for process in self._running:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            process.wait()
+            for pipe in filter(None, (process.stdout, process.stderr)):
+                pipe.close()
 
 
 @pytest.fixture
