@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omni_host.serve.metrics import Metrics
 
-__all__ = ["Access", "AccessMiddleware", "access_of"]
+__all__ = ["REQUEST_ID", "Access", "AccessMiddleware", "access_of"]
 
 REQUEST_ID = "x-request-id"
 _ACCEPTED_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -103,18 +103,27 @@ def _noted(access: Access, send: Send) -> Send:
 
 
 def _limited(scope: Scope, receive: Receive, limit: int) -> Receive:
-    declared = Headers(scope=scope).get("content-length", "0")
+    declared = _declared_size(Headers(scope=scope))
     received = 0
 
     async def limiting() -> Message:
         nonlocal received
+        if declared > limit:  # before `receive` asks for it with a `100 Continue`
+            raise _too_large(limit)
         message = await receive()
         received += len(message.get("body", b""))
-        if max(received, int(declared) if declared.isascii() and declared.isdigit() else 0) > limit:
-            # The rest of the body is never read, so the connection cannot be used again.
-            raise HTTPException(
-                413, f"The request body is over {limit} bytes", {"connection": "close"}
-            )
+        if received > limit:
+            raise _too_large(limit)
         return message
 
     return limiting
+
+
+def _declared_size(headers: Headers) -> int:
+    digits = headers.get("content-length", "0")
+    return int(digits[:18]) if digits.isascii() and digits.isdigit() else 0
+
+
+def _too_large(limit: int) -> HTTPException:
+    # The rest of the body is never read, so the connection cannot be used again.
+    return HTTPException(413, f"The request body is over {limit} bytes", {"connection": "close"})

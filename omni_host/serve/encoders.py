@@ -46,8 +46,8 @@ def pcm16(samples: NDArray[np.float32]) -> bytes:
 
     What lies outside -1..1 is clipped, and NaN is silence.
     """
-    finite = np.nan_to_num(samples, nan=0.0, posinf=1.0, neginf=-1.0)
-    return np.rint(np.clip(finite, -1.0, 1.0) * 32767.0).astype("<i2").tobytes()
+    audible = np.where(np.isnan(samples), np.float32(0), samples)
+    return np.rint(audible.clip(-1.0, 1.0) * 32767.0).astype("<i2").tobytes()
 
 
 def wav_header(sample_rate: int, size: int | None) -> bytes:

@@ -35,6 +35,7 @@ __all__ = [
     "handle_errors",
     "invalid_fields",
     "quoted",
+    "unknown_field",
 ]
 
 _HTTP_CODES = {
@@ -100,7 +101,15 @@ def error_data(error: OmniError) -> dict[str, Any]:
     return _shape(message, status=error.http_status, param=error.field, code=code)
 
 
-def invalid_fields(errors: Sequence[ErrorDetails], known: Iterable[str]) -> InvalidRequestError:
+def unknown_field(field: str, known: Iterable[str]) -> InvalidRequestError:
+    """The 400 of a field that does not exist, with the one that may have been meant."""
+    name, names = field[:64], sorted(known)
+    close = get_close_matches(name, names, n=1)
+    hint = f"Did you mean '{close[0]}'?" if close else f"Known fields: {', '.join(names)}."
+    return InvalidRequestError(f"Unknown field {quoted(name)}.", hint=hint, field=name)
+
+
+def invalid_fields(errors: Sequence[ErrorDetails]) -> InvalidRequestError:
     """The 400 of a failed pydantic validation: names the first field at fault."""
     first = errors[0]
     field = str(first["loc"][0]) if first["loc"] else None
@@ -108,8 +117,6 @@ def invalid_fields(errors: Sequence[ErrorDetails], known: Iterable[str]) -> Inva
         return InvalidRequestError(f"The request body is wrong: {first['msg']}.")
     if first["type"] == "missing":
         return InvalidRequestError(f"The field '{field}' is missing.", field=field)
-    if first["type"] == "extra_forbidden":
-        return _unknown_field(field, known)
     reason = first["msg"].replace("Input", "it", 1).replace("String", "it", 1)
     return InvalidRequestError(
         f"Invalid value for '{field}': {reason}, not {quoted(first['input'])}.", field=field
@@ -123,13 +130,6 @@ def handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unexpected)
-
-
-def _unknown_field(field: str, known: Iterable[str]) -> InvalidRequestError:
-    names = sorted(known)
-    close = get_close_matches(field, names, n=1)
-    hint = f"Did you mean '{close[0]}'?" if close else f"Known fields: {', '.join(names)}."
-    return InvalidRequestError(f"Unknown field {quoted(field)}.", hint=hint, field=field[:64])
 
 
 def _shape(message: str, *, status: int, param: str | None, code: str) -> dict[str, Any]:
@@ -171,7 +171,7 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     detail = ErrorDetails(
         type=first["type"], loc=tuple(first["loc"][1:]), msg=first["msg"], input=first.get("input")
     )
-    return await _omni_error(request, invalid_fields([detail], known=()))
+    return await _omni_error(request, invalid_fields([detail]))
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:

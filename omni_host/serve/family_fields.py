@@ -88,7 +88,9 @@ def _bounds(field: RequestField) -> FieldInfo:
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     def check(value: str) -> str:
         if value not in choices:
-            raise PydanticCustomError("choice", f"it must be one of {', '.join(choices)}")  # pyright: ignore[reportArgumentType]
+            raise PydanticCustomError(
+                "choice", "it must be one of {choices}", {"choices": ", ".join(choices)}
+            )
         return value
 
     return check

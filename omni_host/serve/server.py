@@ -72,14 +72,15 @@ class Server:
         http = _HttpServer(self._app)
         with self._signals(), _quiet_uvicorn():
             serving = asyncio.create_task(http.serve(sockets=[listener]))
+            serving.add_done_callback(lambda _: self._stop.set())
             try:
                 await http.listening.wait()
                 _call(self._on_listening, url)
                 if await self._unless(self._stop, self._pipeline.start(self._progress)):
                     _call(self._on_ready, url)
                     await self._stop.wait()
+                    _call(self._on_draining)
             finally:
-                _call(self._on_draining)
                 await self._drain()
                 http.should_exit = True
                 http.force_exit = self._hurry.is_set()
@@ -139,6 +140,12 @@ class _HttpServer(uvicorn.Server):
             )
         )
         self.listening = asyncio.Event()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().serve(sockets)
+        finally:
+            self.listening.set()  # whoever waits for it must not wait for ever
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = ["speech_router"]
 DEADLINE = "x-omni-deadline-ms"
 MAX_DEADLINE_MS = 86_400_000
 
+_DIGITS = re.compile(r"[0-9]{1,8}")
 _numbers = count(1)
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -105,7 +107,7 @@ def _runtime_request(request: Request, order: SpeechOrder, task: Task) -> runtim
 def _deadline_s(header: str | None) -> float | None:
     if header is None:
         return None
-    if not (header.isascii() and header.isdigit() and 1 <= int(header[:9]) <= MAX_DEADLINE_MS):
+    if not (_DIGITS.fullmatch(header) and 1 <= int(header) <= MAX_DEADLINE_MS):
         raise InvalidRequestError(
             f"{DEADLINE} must be whole milliseconds from 1 to {MAX_DEADLINE_MS}, "
             f"not {quoted(header)}.",

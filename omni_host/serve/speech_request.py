@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from omni_host.errors import InvalidRequestError, UnknownModelError
 from omni_host.graph import Task
 from omni_host.serve.encoders import FORMATS, AudioFormat
-from omni_host.serve.errors import invalid_fields, quoted
+from omni_host.serve.errors import invalid_fields, quoted, unknown_field
 from omni_host.serve.family_fields import family_definitions, family_values
 
 __all__ = ["Delivery", "SpeechForm", "SpeechOrder"]
@@ -116,7 +116,7 @@ class SpeechForm:
             input=(str, limit),
             **family_definitions(task, SpeechFields.model_fields),
         )
-        self._known = [*SpeechFields.model_fields, *(field.name for field in task.fields)]
+        self._known = {*SpeechFields.model_fields, *(field.name for field in task.fields)}
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema, with an example that works."""
@@ -127,10 +127,14 @@ class SpeechForm:
 
     def read(self, data: Mapping[str, Any]) -> SpeechOrder:
         """Check a request. Raises InvalidRequestError or UnknownModelError."""
+        # pydantic would list every one of very many unknown fields.
+        unknown = next((name for name in data if name not in self._known), None)
+        if unknown is not None:
+            raise unknown_field(unknown, self._known)
         try:
             asked = self._fields.model_validate(data)
         except ValidationError as error:
-            raise invalid_fields(error.errors(include_url=False), self._known) from None
+            raise invalid_fields(error.errors(include_url=False)) from None
         if asked.model != self._model:
             raise UnknownModelError(
                 f"The model {quoted(asked.model)} does not exist.",

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from starlette.responses import Response
@@ -100,26 +100,23 @@ class SpeechResponse(Response):
         audio = encoder.header(None) + self._encode(first, encoder)
         await self._start(send, first, {"cache-control": "no-store", "x-accel-buffering": "no"})
         self._handed_out()
+        is_sse = self._order.delivery == "sse"
         try:
             await self._put(send, audio)
             async for chunk in chunks:
                 await self._put(send, self._encode(chunk, encoder))
             await self._put(send, encoder.finish())
+            await self._write(send, sse.event(self._done()) if is_sse else b"", more=False)
         except OmniError as error:
-            await self._break_off(send, error)
-            return
-        end = sse.event(self._done()) if self._order.delivery == "sse" else b""
-        await send({"type": "http.response.body", "body": end, "more_body": False})
-        self._spoken()
-
-    async def _break_off(self, send: Send, error: OmniError) -> None:
-        self._access.outcome = error.http_status
-        log.warning("request %s broke off: %s", self._access.id, error)
-        if self._order.delivery == "sse":
-            body = sse.error_event(error)
-            await send({"type": "http.response.body", "body": body, "more_body": False})
-        # Bytes have no place for an error. Left unfinished, the server closes the
-        # connection without the last chunk that would make the response look whole.
+            self._access.outcome = error.http_status
+            log.warning("request %s broke off: %s", self._access.id, error)
+            # Bytes have no place for an error. Left unfinished, the server closes the
+            # connection without the last chunk that would make the response look whole.
+            if is_sse and not isinstance(error, CancelledError):
+                with suppress(CancelledError):
+                    await self._write(send, sse.error_event(error), more=False)
+        else:
+            self._spoken()
 
     async def _start(self, send: Send, first: OutputChunk, headers: dict[str, str]) -> None:
         assert first.sample_rate is not None
@@ -133,15 +130,18 @@ class SpeechResponse(Response):
         if self._order.delivery == "sse":
             frames = sse.audio_events(audio)
         began = time.perf_counter()
+        for frame in frames:
+            await self._write(send, frame)
+        self._playback.waited(time.perf_counter() - began)
+
+    async def _write(self, send: Send, body: bytes, *, more: bool = True) -> None:
         try:
             async with asyncio.timeout(self._options.stall_timeout_s):
-                for frame in frames:
-                    await send({"type": "http.response.body", "body": frame, "more_body": True})
+                await send({"type": "http.response.body", "body": body, "more_body": more})
         except TimeoutError:
             raise CancelledError(
                 f"The client took nothing for {self._options.stall_timeout_s:g} s."
             ) from None
-        self._playback.waited(time.perf_counter() - began)
 
     def _encode(self, chunk: OutputChunk, encoder: Encoder) -> bytes:
         assert chunk.sample_rate is not None

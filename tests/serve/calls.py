@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -87,26 +87,23 @@ class Live:
 @contextmanager
 def live(pipeline: Any, deployed: Any = None, **options: Any) -> Iterator[Live]:
     """Serve `pipeline` on a free port until the block is left."""
-    ready = threading.Event()
     metrics = Metrics()
-    found: dict[str, Any] = {"metrics": metrics}
     serve_options = ServeOptions(port=0, **options)
     app = create_app(pipeline, deployed or deployment(), serve_options, metrics=metrics)
+    ready: Future[tuple[str, asyncio.AbstractEventLoop]] = Future()
 
-    async def serve() -> None:
-        def is_ready(url: str) -> None:
-            found.update(url=url, loop=asyncio.get_running_loop())
-            ready.set()
+    def is_ready(url: str) -> None:
+        ready.set_result((url, asyncio.get_running_loop()))
 
-        found["server"] = Server(app, pipeline, serve_options, on_ready=is_ready)
-        await found["server"].run()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(60)
-    try:
-        yield Live(pipeline=pipeline, **found)
-    finally:
-        found["loop"].call_soon_threadsafe(found["server"].stop)
-        thread.join(60)
-        assert not thread.is_alive()
+    server = Server(app, pipeline, serve_options, on_ready=is_ready)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(lambda: asyncio.run(server.run()))
+        wait((ready, running), return_when=FIRST_COMPLETED)
+        if not ready.done():
+            running.result()
+        url, loop = ready.result()
+        try:
+            yield Live(url=url, loop=loop, server=server, pipeline=pipeline, metrics=metrics)
+        finally:
+            loop.call_soon_threadsafe(server.stop)
+            running.result()

@@ -74,6 +74,8 @@ FIELDS = [
     ("reference", "data:audio/wav,RIFF"),
     ("stream", True),
     ("user", "someone"),
+    ("", 1),
+    ("n" * 64, 1),
 ]
 
 
@@ -119,7 +121,6 @@ BODIES = {
     "deep objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
     "duplicate keys": b'{"input": "a", "input": "b"}',
     "a duplicate key inside": b'{"voice": {"id": "ada", "id": "bob"}}',
-    "a key that is no Unicode": b'{"\\ud800": 1, "model": "toy/talker", "input": "a"}',
     "a form": b"model=toy&input=hello",
 }
 
@@ -130,6 +131,19 @@ def test_a_body_that_is_no_decent_json_object_is_a_400(body):
 
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_field_that_is_no_unicode_is_named_by_its_escape():
+    response = speak_raw(json.dumps({**ORDER, "\ud800": 1}).encode())
+
+    assert (response.status_code, named(response)) == (400, "\\ud800")
+
+
+def test_a_hundred_thousand_unknown_fields_are_one_error():
+    fields = ",".join(f'"{number}":1' for number in range(100_000))
+    response = speak_raw(f"{{{fields}}}".encode())
+
+    assert (response.status_code, named(response)) == (400, "0")
 
 
 def test_many_keys_and_one_of_them_twice_is_answered_at_once():

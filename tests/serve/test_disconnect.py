@@ -98,13 +98,14 @@ def test_a_client_that_does_not_read_holds_the_model_back():
         assert made < 1000
 
 
-def test_a_client_that_never_reads_loses_its_stream():
+@pytest.mark.parametrize("stream_format", ["audio", "sse"])
+def test_a_client_that_never_reads_loses_its_stream(stream_format):
     async def eager(_request):
         while True:
             yield chunk(24_000)
 
     with live(FakePipeline(eager), stall_timeout_s=0.2) as server, connect(server.url) as client:
-        client.sendall(request_bytes(stream_format="audio"))
+        client.sendall(request_bytes(stream_format=stream_format))
         server.wait_until(lambda: bool(server.pipeline.submitted))
         server.wait_until(lambda: not server.pipeline.open)
 
