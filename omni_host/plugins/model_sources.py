@@ -42,7 +42,7 @@ def locate(reference: str, place: str, revision: str | None) -> ModelRef:
         if revision is not None:
             raise ModelError(
                 f"'{place}' is a folder: only models of a hub have revisions.",
-                hint="leave --revision out",
+                hint="take model.revision out of the configuration",
                 field="model.revision",
             )
     elif is_hub_name(place):
