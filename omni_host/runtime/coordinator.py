@@ -18,10 +18,9 @@ from omni_host.errors import (
     StageDiedError,
     error_from_data,
 )
-from omni_host.routing import Router
 from omni_host.runtime import messages as m
 from omni_host.runtime.admission import Admission, Limits
-from omni_host.runtime.flight import Flight, FlightPlan
+from omni_host.runtime.flight import Flight, FlightPlan, FlightPlans
 from omni_host.runtime.generation import Generation, Request
 from omni_host.runtime.links import CLIENT, host_transport
 from omni_host.runtime.mailbox import Mailbox
@@ -48,9 +47,8 @@ class Coordinator:
         self._codec = codec
         self._observer = observer
         self._transport = host_transport(deployment)
-        self._router = Router(deployment.graph)
         self._placement = {plan.spec.name: plan.process for plan in deployment.stages}
-        self._plans: dict[tuple[str, frozenset[str]], FlightPlan] = {}
+        self._plans = FlightPlans(deployment.graph, self._placement)
         self._endpoints: dict[str, str] = {}
         self._lost: dict[str, str] = {}
         self._admission = Admission(limits)
@@ -88,7 +86,7 @@ class Coordinator:
 
     def submit(self, request: Request) -> Generation:
         """Admit a request, or raise what `Pipeline.submit` raises."""
-        plan = self._plan(request)
+        plan = self._plans.of(request.task, request.tags())
         self._check(request, plan)
         flight = Flight(request, plan)
         flight.generation = Generation(
@@ -145,22 +143,6 @@ class Coordinator:
             self._end(flight, error)
 
     # Requests.
-
-    def _plan(self, request: Request) -> FlightPlan:
-        tags = request.tags()
-        plan = self._plans.get((request.task, tags))
-        if plan is None:
-            route = self._router.route(request.task, tags)
-            places = {stage: self._placement[stage] for stage in route.stages}
-            entries = {places[stage] for stage in route.entry}
-            plan = self._plans[request.task, tags] = FlightPlan(
-                route=route,
-                places=places,
-                processes={process: process in entries for process in places.values()},
-                outputs={output.stage: output for output in route.outputs},
-                tags=tuple(sorted(tags)),
-            )
-        return plan
 
     def _check(self, request: Request, plan: FlightPlan) -> None:
         if request.id in self._ids:

@@ -7,7 +7,6 @@ import pytest
 
 from omni_host.errors import DrainingError, InvalidRequestError, QueueFullError
 from omni_host.graph import Output, Task
-from omni_host.routing import Route
 from omni_host.runtime import Limits, Pipeline
 from omni_host.runtime.admission import Admission
 from omni_host.runtime.flight import Flight, FlightPlan
@@ -15,9 +14,7 @@ from omni_host.runtime.generation import Request
 from tests.runtime.deployments import deploy, plugins, stage
 from tests.runtime.running import answer, ask, request, run, running, until
 
-NOWHERE = FlightPlan(
-    route=Route(stages={}, entry=(), outputs=()), places={}, processes={}, outputs={}, tags=()
-)
+NOWHERE = FlightPlan(places={}, processes={}, outputs={}, tags=())
 
 
 def flight() -> Flight:

@@ -128,6 +128,40 @@ def test_a_stage_that_ends_its_process_again_and_again_stays_down():
     run(main())
 
 
+def test_what_a_killed_process_has_started_ends_with_it():
+    async def main():
+        deployment = deploy(
+            (stage("a", "Parent"),),
+            (),
+            (Task(name="t", entry=("a",), outputs=(Output(stage="a", modality="pid"),)),),
+        )
+        async with running(deployment) as pipeline:
+            (child,) = await answer(pipeline)
+            os.kill(pid_of(pipeline, "a"), signal.SIGKILL)
+            await until(lambda: not psutil.pid_exists(child) or is_zombie(child))
+
+    run(main())
+
+
+def is_zombie(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_signal_to_everybody_does_not_end_workers_before_the_host_says_so():
+    async def main():
+        async with running(chain()) as pipeline:
+            pid = pid_of(pipeline, "frozen")
+            for number in (signal.SIGINT, signal.SIGTERM):
+                os.kill(pid, number)
+            assert await answer(pipeline, "frozen") == ["alive"]
+            assert pid_of(pipeline, "frozen") == pid
+
+    run(main())
+
+
 def test_a_reader_whose_source_has_died_does_not_wait_for_it():
     # The reader's own process lives and its request was not inside the dead one as far as
     # the host can know, had the source just finished.

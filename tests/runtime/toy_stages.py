@@ -233,6 +233,14 @@ class Freeze(Toy):
         await job.emit("alive")
 
 
+class Parent(Toy):
+    """Starts a process of its own and tells its pid."""
+
+    async def process(self, job: Job) -> None:
+        child = await asyncio.create_subprocess_exec("sleep", "600")
+        await job.emit(child.pid)
+
+
 class Arrays(Toy):
     """Emits an array twice as large as the one that it got, of twice its values."""
 
