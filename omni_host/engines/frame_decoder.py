@@ -16,6 +16,7 @@ from omni_host.engines.decoder_stack import DecoderStack
 from omni_host.engines.frame import FrameSpec, Projection
 from omni_host.engines.sampler import CutNumbers, SamplingPlan, choose
 from omni_host.engines.sampling import SamplingPolicy
+from omni_host.engines.spec_checks import check_decoder
 from omni_host.engines.tables import TableBank
 from omni_host.engines.weights import Weights
 from omni_host.errors import ConfigError
@@ -75,7 +76,7 @@ class FrameDecoder:
         batch = len(tokens)
         noise = None
         if plan.draws:
-            noise = draws.gumbel(draws.keys(roots, frames, self._streams)[:, :, :], self._spread)
+            noise = draws.gumbel(draws.keys(roots, frames, self._streams), self._spread)
         code = (tokens - self.spec.first_code_offset).clamp(0, self.spec.first_code_size - 1)
         codes = [code]
         cache = self._cache(batch, hidden)
@@ -146,6 +147,7 @@ def _sizes(spec: FrameSpec) -> list[int]:
 
 def _check(spec: FrameSpec, outer_width: int) -> None:
     decoder = spec.decoder
+    check_decoder(decoder, field="frame.decoder")
     problems = {
         "codes": spec.codes < 2,
         "inputs": len(spec.inputs) != spec.codes - 1,

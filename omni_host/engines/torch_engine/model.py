@@ -23,6 +23,7 @@ from omni_host.engines.feedback import Feedback
 from omni_host.engines.frame_decoder import FrameDecoder
 from omni_host.engines.ledger import Entry, Ledger
 from omni_host.engines.sampler import CutNumbers, SamplingPlan
+from omni_host.engines.spec_checks import check_decoder
 from omni_host.engines.token_sampler import TokenSampler
 from omni_host.engines.torch_engine.arguments import TorchArguments
 from omni_host.engines.torch_engine.kv_cache import KvCache
@@ -223,6 +224,7 @@ class TorchModel:
 
 
 def _head_of(spec: DecoderSpec) -> Head:
+    check_decoder(spec, field="decoder")
     if spec.head is None:
         raise ConfigError("the outer decoder needs a head of its own", field="decoder.head")
     if spec.frame_length:

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from omni_host.engines import Head, Rope
 from omni_host.engines.torch_engine import TorchEngine
 from omni_host.engines.torch_engine.arguments import TorchArguments
 from omni_host.errors import ConfigError, StageStartError
@@ -68,6 +69,10 @@ def test_a_cache_without_a_page_is_an_error() -> None:
         ({"dtype": "float8"}, "dtype"),
         ({"decoder": decoder(head=None)}, "decoder.head"),
         ({"decoder": decoder(frame_length=4)}, "decoder.frame_length"),
+        ({"decoder": decoder(mlps=())}, "decoder.mlps"),
+        ({"decoder": decoder(capture=(2,))}, "decoder.capture"),
+        ({"decoder": decoder(rope=Rope(theta=1e4, sections=(4, 4, 4)))}, "decoder.rope.sections"),
+        ({"decoder": decoder(head=Head(vocabulary=40, tied=True))}, "decoder.head"),
         ({"frame": None}, "vocabulary"),
         ({"frame": replace(frame(), codes=5)}, "frame.inputs"),
         ({"frame": replace(frame(), projection=None)}, "frame.decoder.width"),
