@@ -11,8 +11,8 @@ def refuse_others(context: StageContext, known: frozenset[str] = frozenset()) ->
     """Raise StageStartError that names an argument outside `known`."""
     for name in sorted(context.server_args.keys() - known):
         raise errors.StageStartError(
-            f"stage `{context.name}` has no argument `{name}`;"
-            f" it has: {', '.join(sorted(known)) or 'none'}",
+            f"Stage {context.name!r} has no argument {name!r};"
+            f" it has: {', '.join(sorted(known)) or 'none'}.",
             field=context.name,
         )
 
@@ -22,8 +22,8 @@ def threads(context: StageContext) -> int:
     value = context.server_args.get("threads", 1)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise errors.StageStartError(
-            f"argument `threads` of stage `{context.name}` must be a whole number"
-            f" of at least 1, not {value!r}",
+            f"Argument 'threads' of stage {context.name!r} must be a whole number"
+            f" of at least 1, not {value!r}.",
             field=context.name,
         )
     return value

@@ -22,7 +22,7 @@ from hibari.g2p.oov import OOV
 from hibari.tts import _CLAUSE, MAX_PHONEMES
 
 from omni_demo import weights
-from omni_demo.unreadable import spell_out, split_runs
+from omni_demo.reading_limits import spell_out, split_runs, turns
 
 __all__ = ["AcousticModel", "Frames", "Phonemizer", "synthesize"]
 
@@ -31,8 +31,6 @@ Frames = Mapping[str, npt.NDArray[np.float32]]
 `f0` [F] in Hz, 0 where unvoiced, the others [601, F]; all float32."""
 
 FRAME_PARTS = ("lh", "theta", "ln", "lr", "phi", "f0")
-MAX_CHARACTERS = 2000
-"""Longer sentences are read in parts, so that none holds the others up."""
 
 
 class Phonemizer:
@@ -45,19 +43,15 @@ class Phonemizer:
         self._g2p = G2P(oov=oov)
 
     def sentences(self, text: str) -> list[str]:
-        """The sentences as hibari splits them, those over `MAX_CHARACTERS` in parts."""
-        return [
-            part
-            for sentence in Hibari.split_sentences(text)
-            for part in _wrap(sentence, MAX_CHARACTERS)
-        ]
+        """The sentences as hibari splits them, endless ones in parts."""
+        return [part for sentence in Hibari.split_sentences(text) for part in turns(sentence)]
 
     def read(self, sentence: str) -> list[str]:
         """What the acoustic model is given at once, each at most `MAX_PHONEMES` long."""
-        phonemes = self._phonemes(split_runs(sentence))
+        phonemes = self._phonemes(sentence)
         if len(phonemes) <= MAX_PHONEMES:
             return [phonemes] if phonemes else []
-        return [part for clause in _clauses(phonemes) for part in _wrap(clause, MAX_PHONEMES)]
+        return [part for clause in _clauses(phonemes) for part in _fit(clause)]
 
     def ids(self, phonemes: str) -> npt.NDArray[np.int64]:
         """Phoneme ids [L] between two zeros; characters outside the alphabet are left out."""
@@ -70,11 +64,11 @@ class Phonemizer:
 
     def _phonemes(self, sentence: str) -> str:
         try:
-            return self._g2p(sentence)
+            return self._g2p(split_runs(sentence))
         except (IndexError, ValueError):
             # hibari cannot count past 36 digits and trips over a word that begins with
             # a superscript.
-            return self._g2p(spell_out(sentence))
+            return self._g2p(split_runs(spell_out(sentence)))
 
 
 class AcousticModel:
@@ -117,8 +111,8 @@ def _clauses(phonemes: str) -> list[str]:
     return [clause for clause in gathered if clause]
 
 
-def _wrap(text: str, width: int) -> list[str]:
-    """`text` as it is if it fits, else in parts, between words where possible."""
-    if len(text) <= width:
-        return [text]
-    return textwrap.wrap(text, width, break_on_hyphens=False)
+def _fit(clause: str) -> list[str]:
+    """A clause as it is, or, over `MAX_PHONEMES`, in parts: between words where possible."""
+    if len(clause) <= MAX_PHONEMES:
+        return [clause]
+    return textwrap.wrap(clause, MAX_PHONEMES, break_on_hyphens=False)

@@ -46,7 +46,7 @@ def build_stages(
     model: ModelRef, options: Mapping[str, Any], platform: PlatformProbe
 ) -> StageGraph:
     for option in options:
-        raise errors.ConfigError(f"the demo voice has no option `{option}`", field=option)
+        raise errors.ConfigError(f"The demo voice has no option {option!r}.", field=option)
     return StageGraph(
         stages=(
             StageSpec(name="text", target="omni_demo.text:TextStage", device="cpu"),

@@ -35,10 +35,10 @@ def read_request(payload: Any) -> SpeechRequest:
     Raises InvalidRequestError that names the field.
     """
     if not isinstance(payload, Mapping):
-        raise errors.InvalidRequestError("the request must be an object with a `text`")
+        raise errors.InvalidRequestError("The request must be an object with a `text`.")
     if payload.get("instructions"):
         raise errors.InvalidRequestError(
-            "the demo voice follows no instructions", field="instructions"
+            "The demo voice follows no instructions.", field="instructions"
         )
     return SpeechRequest(
         text=_text(payload.get("text")),
@@ -50,7 +50,7 @@ def read_request(payload: Any) -> SpeechRequest:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise errors.InvalidRequestError("there is no text to speak", field="input")
+        raise errors.InvalidRequestError("There is no text to speak.", field="input")
     return value
 
 
@@ -60,7 +60,7 @@ def _voice(value: Any) -> str:
     if value not in VOICES:
         known = ", ".join(VOICES)
         raise errors.InvalidRequestError(
-            f"there is no voice {value!r}; the known ones are: {known}", field="voice"
+            f"There is no voice {value!r}; the known ones are: {known}.", field="voice"
         )
     return value
 
@@ -73,7 +73,7 @@ def _speed(value: Any) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not low <= value <= high:
         raise errors.InvalidRequestError(
-            f"speed must be a number from {low} to {high}, not {value!r}", field="speed"
+            f"The speed must be a number from {low} to {high}, not {value!r}.", field="speed"
         )
     return float(value)
 
@@ -83,6 +83,6 @@ def _seed(value: Any) -> int:
         return 0
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SEED:
         raise errors.InvalidRequestError(
-            f"seed must be a whole number from 0 to {MAX_SEED}, not {value!r}", field="seed"
+            f"The seed must be a whole number from 0 to {MAX_SEED}, not {value!r}.", field="seed"
         )
     return int(value)

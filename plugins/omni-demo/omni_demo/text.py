@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator
 
 from omni_demo import weights
@@ -31,7 +32,7 @@ class TextStage:
 
     async def process(self, job: Job) -> None:
         request = read_request(await job.payload())
-        silent: list[str] = []
+        silent: deque[str] = deque()
         heard = False
         async for phonemes in self._read(job, request.text):
             silent.append(phonemes)
@@ -39,10 +40,10 @@ class TextStage:
             # Silence waits until there is something to say, so that a text without
             # anything is refused before the client has got any audio.
             while heard and silent:
-                await self._emit(job, silent.pop(0))
+                await self._emit(job, silent.popleft())
         if not heard:
             raise errors.InvalidRequestError(
-                "the text has nothing that the demo voice can speak; it reads English",
+                "The text has nothing that the demo voice can speak; it reads English.",
                 field="input",
             )
 

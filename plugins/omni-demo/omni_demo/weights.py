@@ -53,9 +53,9 @@ def check_version(*, stage: str) -> None:
         found = None
     if found == VERSION:
         return
-    state = "is not installed" if found is None else f"{found} is installed instead"
+    state = "it is not installed" if found is None else f"{found} is installed"
     raise errors.StageStartError(
-        f"the demo voice needs {PACKAGE} {VERSION}, which {state}",
+        f"The demo voice needs {PACKAGE} {VERSION}; {state}.",
         hint=f"pip install {PACKAGE}=={VERSION}",
         field=stage,
     )
@@ -89,4 +89,4 @@ def check(files: Mapping[str, str], *, stage: str) -> None:
 
 
 def _damaged(path: Path, what: str, stage: str) -> errors.StageStartError:
-    return errors.StageStartError(f"{path} {what}", hint=REINSTALL, field=stage)
+    return errors.StageStartError(f"{path} {what}.", hint=REINSTALL, field=stage)
