@@ -10,14 +10,14 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any
+from collections.abc import Callable, Generator
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from omni_host.errors import UsageError
 from omni_host.runtime import Pipeline, StageProgress
+from omni_host.serve.interruption import run_unless
 from omni_host.serve.options import ServeOptions
 
 __all__ = ["Server"]
@@ -76,7 +76,7 @@ class Server:
             try:
                 await http.listening.wait()
                 _call(self._on_listening, url)
-                if await self._unless(self._stop, self._pipeline.start(self._progress)):
+                if await run_unless(self._stop.wait(), self._pipeline.start(self._progress)):
                     _call(self._on_ready, url)
                     await self._stop.wait()
                     _call(self._on_draining)
@@ -88,23 +88,8 @@ class Server:
                 await http.abandon()
 
     async def _drain(self) -> None:
-        if not await self._unless(self._hurry, self._pipeline.stop(self._options.drain_s)):
+        if not await run_unless(self._hurry.wait(), self._pipeline.stop(self._options.drain_s)):
             await self._pipeline.stop(0)
-
-    async def _unless(self, event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-        """Await `work`, but cancel it once `event` is set; tells whether it was finished."""
-        working = asyncio.ensure_future(work)
-        waiting = asyncio.ensure_future(event.wait())
-        try:
-            await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            working.cancel()
-            waiting.cancel()
-            await asyncio.gather(working, waiting, return_exceptions=True)
-        if working.cancelled():
-            return False
-        working.result()
-        return True
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:

@@ -17,8 +17,8 @@ from omni_host.errors import CancelledError, InvalidRequestError, OmniError
 from omni_host.runtime import Generation, OutputChunk
 from omni_host.serve import sse
 from omni_host.serve.access import Access
-from omni_host.serve.disconnect import while_connected
 from omni_host.serve.encoders import Encoder
+from omni_host.serve.interruption import client_left, run_unless
 from omni_host.serve.metrics import Metrics
 from omni_host.serve.options import ServeOptions
 from omni_host.serve.playback import Playback
@@ -58,7 +58,7 @@ class SpeechResponse(Response):
         self._playback = Playback()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not await while_connected(receive, self._deliver(send)):
+        if not await run_unless(client_left(receive), self._deliver(send)):
             self._access.outcome = CancelledError.http_status
 
     async def _deliver(self, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""Work is done for a client only as long as it is there."""
+"""Work that is done only as long as something has not happened."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 
 from starlette.types import Receive
 
-__all__ = ["while_connected"]
+__all__ = ["client_left", "run_unless"]
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> bool:
-    """Run `work` to its end, or cancel it as soon as the client goes away.
+async def run_unless(
+    interruption: Coroutine[Any, Any, Any], work: Coroutine[Any, Any, None]
+) -> bool:
+    """Run `work` to its end, or cancel it as soon as `interruption` has come to its own.
 
-    The request's body must have been read. Returns whether `work` came to its end, and
-    raises what it raised.
+    Returns whether `work` came to its end, and raises what it raised.
     """
     working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_disconnected(receive))
+    watching = asyncio.ensure_future(interruption)
     try:
         await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -31,6 +32,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> 
     return True
 
 
-async def _disconnected(receive: Receive) -> None:
+async def client_left(receive: Receive) -> None:
+    """Wait for the client to go away; the request's body must have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass
