@@ -45,12 +45,14 @@ class Mailbox:
         self._forgotten: set[str] = set()
         self._flushing = False
         self._closed = False
+        self._reading = False
 
     def open(self) -> None:
         """Start to read. Raises zmq.ZMQError if the address cannot be bound."""
         self._inbound.set_hwm(0)
         self._inbound.bind(self._address)
         self._loop.add_reader(self._inbound.fileno(), self._drain)
+        self._reading = True
         self._loop.call_soon(self._drain)
 
     def connect(self, peer: str, address: str) -> None:
@@ -100,7 +102,8 @@ class Mailbox:
         if linger_s:
             self._flush()
         self._closed = True
-        self._loop.remove_reader(self._inbound.fileno())
+        if self._reading:
+            self._loop.remove_reader(self._inbound.fileno())
         self._inbound.close(linger=0)
         for socket in self._peers.values():
             socket.close(linger=int(linger_s * 1000))

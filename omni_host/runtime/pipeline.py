@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from omni_host.deployment import Deployment
 from omni_host.errors import DrainingError, QueueFullError
@@ -19,8 +18,8 @@ from omni_host.runtime import messages as m
 from omni_host.runtime.admission import Limits
 from omni_host.runtime.boot import Boot
 from omni_host.runtime.coordinator import Coordinator
+from omni_host.runtime.dotted import make_offered
 from omni_host.runtime.generation import Generation, Request
-from omni_host.runtime.launcher import Launcher
 from omni_host.runtime.links import HOST
 from omni_host.runtime.mailbox import Mailbox
 from omni_host.runtime.reports import (
@@ -130,30 +129,46 @@ class _Running:
         health: Health,
         progress: Callable[[StageProgress], None] | None,
     ) -> None:
-        self._folder = _private_folder()
+        with contextlib.ExitStack() as stack:
+            self._build(deployment, plugins, limits, observer, health, progress, stack)
+            self._resources = stack.pop_all()
+
+    def _build(
+        self,
+        deployment: Deployment,
+        plugins: Plugins,
+        limits: Limits,
+        observer: RuntimeObserver | None,
+        health: Health,
+        progress: Callable[[StageProgress], None] | None,
+        stack: contextlib.ExitStack,
+    ) -> None:
+        folder = _private_folder()
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         self._handlers: dict[int, Callable[..., None]] = {}
         boot = Boot(
             deployment=deployment,
             process="",
             endpoint="",
             address="",
-            host=f"ipc://{self._folder}/{HOST}",
-            folder=self._folder,
+            host=f"ipc://{folder}/{HOST}",
+            folder=folder,
             run=secrets.token_hex(4),
             result_credits=limits.result_credits,
             log_level=logging.getLogger().getEffectiveLevel(),
         )
-        self._mailbox = Mailbox(HOST, boot.host, self._receive)
-        self._switchboard = Switchboard(deployment, boot.run, self._mailbox, torch=False)
-        self.coordinator = Coordinator(
-            deployment, limits, self._mailbox, self._switchboard.codec, observer
-        )
+        mailbox = Mailbox(HOST, boot.host, self._receive)
+        stack.callback(mailbox.close)
+        switchboard = Switchboard(deployment, boot.run, mailbox, torch=False)
+        stack.callback(switchboard.close)
+        launcher = deployment.launcher
+        self.coordinator = Coordinator(deployment, limits, mailbox, switchboard.codec, observer)
         self.supervisor = Supervisor(
             deployment,
             plugins,
-            _launcher(deployment),
-            self._mailbox,
-            self._switchboard,
+            make_offered(f"launcher {launcher.name}", launcher.target),
+            mailbox,
+            switchboard,
             self.coordinator,
             health,
             boot,
@@ -161,8 +176,8 @@ class _Running:
         )
         self._handlers.update(self.coordinator.handlers)
         self._handlers.update(self.supervisor.handlers)
-        self._handlers[m.RELEASED] = self._switchboard.released
-        self._mailbox.open()
+        self._handlers[m.RELEASED] = switchboard.released
+        mailbox.open()
 
     def snapshot(self) -> Snapshot:
         inside = self.coordinator.inside()
@@ -190,9 +205,7 @@ class _Running:
             await self.coordinator.drain(drain_s)
             await self.supervisor.stop()
         finally:
-            self._mailbox.close()
-            self._switchboard.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._resources.close()
 
     def _receive(self, sender: str, message: m.Message) -> None:
         handler = self._handlers.get(message[0])
@@ -205,11 +218,3 @@ def _private_folder() -> str:
     if len(folder) > _LONGEST_FOLDER and Path("/tmp").is_dir():  # noqa: S108 - made private below
         folder = "/tmp"  # noqa: S108
     return tempfile.mkdtemp(prefix="omni-", dir=folder)
-
-
-def _launcher(deployment: Deployment) -> Launcher:
-    module, _, attribute = deployment.launcher.target.partition(":")
-    made: Any = import_module(module)
-    for name in attribute.split("."):
-        made = getattr(made, name)
-    return made()

@@ -148,7 +148,7 @@ class Supervisor:
         self._introduce(process)
         try:
             process.handle = await self._launcher.launch(process.plan, self._boot_of(process))
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - a launcher is a plugin's
             self._bury(process, f"could not be started: {error}")
             return StageStartError(
                 f"Process {process.name!r} could not be started: {error}.", field=process.name

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
 from typing import Any
 
 from omni_host.deployment import Deployment
-from omni_host.offers import TransportSpec
 from omni_host.runtime import messages as m
+from omni_host.runtime.dotted import make_offered
 from omni_host.runtime.mailbox import Mailbox
 from omni_host.runtime.wire import PayloadCodec
 from omni_host.transports import Transport, TransportContext
@@ -24,7 +23,10 @@ class Switchboard:
     ) -> None:
         self._mailbox = mailbox
         context = TransportContext(process=mailbox.endpoint, run=run)
-        self._transports = {spec.name: _build(spec, context) for spec in deployment.transports}
+        self._transports: dict[str, Transport] = {
+            spec.name: make_offered(f"transport {spec.name}", spec.target, context)
+            for spec in deployment.transports
+        }
         self.codec = PayloadCodec(mailbox.endpoint, self._transports, torch=torch)
         mailbox.before_flush = self._post_releases
 
@@ -44,11 +46,3 @@ class Switchboard:
         for name, transport in self._transports.items():
             for owner, tokens in transport.releases().items():
                 self._mailbox.post(owner, (m.RELEASED, name, tokens))
-
-
-def _build(spec: TransportSpec, context: TransportContext) -> Transport:
-    module, _, attribute = spec.target.partition(":")
-    made: Any = import_module(module)
-    for name in attribute.split("."):
-        made = getattr(made, name)
-    return made(context)

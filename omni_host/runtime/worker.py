@@ -17,7 +17,6 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from omni_host.deployment import StagePlan
@@ -25,6 +24,7 @@ from omni_host.errors import OmniError, StageStartError, WireError
 from omni_host.plugins import Plugins
 from omni_host.runtime import messages as m
 from omni_host.runtime.boot import Boot, read_boot
+from omni_host.runtime.dotted import resolve
 from omni_host.runtime.exchange import Exchange
 from omni_host.runtime.links import HOST
 from omni_host.runtime.mailbox import Mailbox
@@ -200,11 +200,7 @@ class Worker:
 
 
 def _make(target: str, context: StageContext) -> Any:
-    module, _, attribute = target.partition(":")
-    made: Any = import_module(module)
-    for name in attribute.split("."):
-        made = getattr(made, name)
-    return made(context)
+    return resolve(target)(context)
 
 
 def _detach_input() -> int:

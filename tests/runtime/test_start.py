@@ -5,11 +5,11 @@ import dataclasses
 
 import pytest
 
-from omni_host.errors import LockError, OmniError, StageStartError
+from omni_host.errors import LockError, OmniError, PluginLoadError, StageStartError
 from omni_host.graph import Edge, Output, Task
 from omni_host.plugins import Lock
 from omni_host.runtime import Health, Pipeline
-from tests.runtime.deployments import deploy, plugins, stage
+from tests.runtime.deployments import LAUNCHER, TRANSPORTS, deploy, plugins, stage
 from tests.runtime.running import answer, left_behind, run, running
 
 
@@ -107,6 +107,33 @@ def test_an_interpreter_that_is_not_there_is_named():
     error = run(refused(deployment))
     assert isinstance(error, StageStartError)
     assert "'good' could not be started" in error.message
+
+
+def test_an_argument_that_is_not_plain_data_is_named():
+    deployment = deploy(
+        (stage("a", "Join", server_args={"odd": {1, 2}}),),
+        (),
+        (Task(name="t", entry=("a",), outputs=(Output(stage="a", modality="text"),)),),
+    )
+    error = run(refused(deployment))
+    assert isinstance(error, StageStartError)
+    assert "set is not plain data" in error.message
+
+
+@pytest.mark.parametrize(
+    ("what", "odd"),
+    [
+        ("launcher local", {"launcher": dataclasses.replace(LAUNCHER, target="nowhere:Launcher")}),
+        (
+            "transport shm",
+            {"transports": (dataclasses.replace(TRANSPORTS[1], target="omni_host:Nothing"),)},
+        ),
+    ],
+)
+def test_what_a_plugin_offers_and_does_not_have_is_named(what, odd):
+    error = run(refused(dataclasses.replace(toys("Join"), **odd)))
+    assert isinstance(error, PluginLoadError)
+    assert f"The {what} cannot be used" in error.message
 
 
 def test_stages_are_closed_at_the_end(tmp_path):
