@@ -23,15 +23,12 @@ from omni_host.engines.layers import (
     rotate,
 )
 from omni_host.engines.weights import DecoderWeights, Weights
-from omni_host.errors import ConfigError
 
 __all__ = ["Attend", "DecoderStack", "Inject"]
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
 """(layer, queries [N, heads, head_dim], keys then values [N, 2 * kv_heads, head_dim])
 -> [N, heads * head_dim]. It keeps the keys and values and attends over what came before."""
-
-_ALIGNMENT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +148,6 @@ def _load_mlp(spec: DecoderSpec, weights: DecoderWeights, layer: int) -> DenseWe
     mlp_spec = spec.mlps[layer]
     if isinstance(mlp_spec, DenseMlp):
         return _load_dense(spec, weights, layer, "layers.{layer}.", mlp_spec.intermediate)
-    if spec.width % _ALIGNMENT:
-        raise ConfigError(
-            f"experts need a width that is a multiple of {_ALIGNMENT}: it is {spec.width}",
-            field="decoder.width",
-        )
     shared = None
     if mlp_spec.shared_intermediate:
         prefix, height = "layers.{layer}.shared.", mlp_spec.shared_intermediate
@@ -185,9 +177,10 @@ def _load_experts(
         ups.append(weights.take(prefix + "up", (height, spec.width), **at))
         downs.append(weights.take(prefix + "down", (spec.width, height), **at))
     # Grouped products want rows of whole 16 bytes; zeros add nothing to what comes out.
-    padding = -height % _ALIGNMENT
-    halves = [functional.pad(torch.stack(half), (0, 0, 0, padding)) for half in (gates, ups)]
-    down = functional.pad(torch.stack(downs), (0, padding))
+    unit = 16 // weights.weights.dtype.itemsize
+    inner, outer = -height % unit, -spec.width % unit
+    halves = [functional.pad(torch.stack(half), (0, outer, 0, inner)) for half in (gates, ups)]
+    down = functional.pad(torch.stack(downs), (0, inner, 0, outer))
     # Kept as stored and seen transposed: a column-major right factor costs nothing.
     return torch.cat(halves, dim=1).transpose(1, 2), down.transpose(1, 2)
 

@@ -86,7 +86,8 @@ class DenseWeights:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoeWeights:
     """Router [experts, width]; experts stacked and transposed for products from the right:
-    gate_up [experts, width, 2 * intermediate], down [experts, intermediate, width]."""
+    gate_up [experts, width, 2 * intermediate], down [experts, intermediate, width], both
+    sizes padded with zeros to what grouped products accept."""
 
     router: Tensor
     gate_up: Tensor
@@ -119,8 +120,11 @@ def moe_mlp(x: Tensor, weights: MoeWeights, spec: MoeMlp) -> Tensor:
     visits = chosen.flatten()[order]
     experts = torch.arange(spec.experts, device=x.device)
     bounds = torch.searchsorted(visits, experts, right=True).to(torch.int32)
-    hidden = functional.grouped_mm(x[order // spec.top_k], weights.gate_up, offs=bounds)
-    outputs = functional.grouped_mm(_gated(hidden), weights.down, offs=bounds)
+    visitors = x[order // spec.top_k]
+    if padding := weights.gate_up.shape[1] - width:
+        visitors = functional.pad(visitors, (0, padding))
+    hidden = functional.grouped_mm(visitors, weights.gate_up, offs=bounds)
+    outputs = functional.grouped_mm(_gated(hidden), weights.down, offs=bounds)[:, :width]
     placed = torch.empty_like(outputs).index_copy_(0, order, outputs)
     weighted = placed.view(rows, spec.top_k, width) * share.to(x.dtype)[..., None]
     return weighted.sum(1) + _shared(x, weights)

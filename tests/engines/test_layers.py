@@ -101,8 +101,9 @@ def gated(
 @pytest.mark.parametrize("renormalise", [True, False])
 @pytest.mark.parametrize("shared", [0, 12])
 @pytest.mark.parametrize("intermediate", [16, 10])
+@pytest.mark.parametrize("width", [32, 27])
 def test_experts_equal_a_loop_over_rows(
-    *, renormalise: bool, shared: int, intermediate: int
+    *, renormalise: bool, shared: int, intermediate: int, width: int
 ) -> None:
     moe = MoeMlp(
         experts=6,
@@ -113,17 +114,21 @@ def test_experts_equal_a_loop_over_rows(
         shared_gate=bool(shared),
     )
     weights = open_weights("", device="cpu", dtype=torch.float32, load_format="dummy", seed=0)
-    stack = DecoderStack(decoder(mlps=(moe,)), weights)
-    sizes = {"gate": (intermediate, 32), "up": (intermediate, 32), "down": (32, intermediate)}
-    part = {"gate": (shared, 32), "up": (shared, 32), "down": (32, shared)}
+    stack = DecoderStack(decoder(mlps=(moe,), width=width), weights)
+    sizes = {
+        "gate": (intermediate, width),
+        "up": (intermediate, width),
+        "down": (width, intermediate),
+    }
+    part = {"gate": (shared, width), "up": (shared, width), "down": (width, shared)}
 
     def drawn(name: str, *shape: int) -> torch.Tensor:
         full = f"layers.0.{name}"
         return weights.take(TensorSource(name=f"outer.{full}.weight"), shape, full)
 
-    router = drawn("router", 6, 32)
+    router = drawn("router", 6, width)
     experts = [[drawn(f"experts.{i}.{n}", *sizes[n]) for n in sizes] for i in range(6)]
-    rows = torch.randn(9, 32)
+    rows = torch.randn(9, width)
     expected = []
     for row in rows:
         shares = (router @ row).softmax(0)
@@ -134,7 +139,7 @@ def test_experts_equal_a_loop_over_rows(
             for share, expert in zip(best.values, best.indices.tolist(), strict=True)
         )
         if shared:
-            gate = torch.sigmoid(drawn("shared_gate", 1, 32) @ row)
+            gate = torch.sigmoid(drawn("shared_gate", 1, width) @ row)
             total = total + gate * gated(row, *(drawn(f"shared.{n}", *part[n]) for n in part))
         expected.append(total)
     found = moe_mlp(rows, stack._layers[0].mlp, moe)
