@@ -86,7 +86,8 @@ class AcousticModel:
 
 def synthesize(frames: Frames, noise: np.random.Generator) -> npt.NDArray[np.float32]:
     """Samples [300 F] at 24 kHz, float32; draws 2 * 601 * F normals from `noise`."""
-    return dsp.synth(*(frames[name] for name in FRAME_PARTS), noise)
+    lh, theta, ln, lr, phi, f0 = (frames[name] for name in FRAME_PARTS)
+    return dsp.synth(lh, theta, ln, lr, phi, f0, noise)
 
 
 def _session(model: bytes, *, threads: int) -> Any:
