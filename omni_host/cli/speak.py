@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -22,7 +21,7 @@ from omni_host.errors import InvalidRequestError, UsageError
 from omni_host.graph import Task
 from omni_host.planning import plan
 from omni_host.runtime import Pipeline, Request
-from omni_host.serve.speech_request import SpeechForm
+from omni_host.serve.speech_request import SpeechForm, SpeechOrder
 
 __all__ = ["speak"]
 
@@ -78,7 +77,7 @@ def speak(
     with wav_output(output, _sample_rate(task)) as wav:
         status = Status(plain=typed.verbosity > 0)
         pipeline = pipeline_of(deployment, plugins, settings)
-        pace = asyncio.run(_speak(pipeline, order.payload, wav, status))
+        pace = asyncio.run(_speak(pipeline, order, wav, status))
     click.echo(f"{wav.name}: {wav.seconds:.2f} s of audio, {pace}", err=True)
 
 
@@ -108,16 +107,14 @@ def _sample_rate(task: Task) -> int:
     return rates[0]
 
 
-async def _speak(
-    pipeline: Pipeline, payload: Mapping[str, Any], wav: WavWriter, status: Status
-) -> str:
+async def _speak(pipeline: Pipeline, order: SpeechOrder, wav: WavWriter, status: Status) -> str:
     """Returns how fast it was."""
     try:
         with ends_on_signals():
             started = time.perf_counter()
             await pipeline.start(status.loading)
             loaded = time.perf_counter() - started
-            pace = await _write_speech(pipeline, payload, wav, status)
+            pace = await _write_speech(pipeline, order, wav, status)
             return f"{pace}, loaded in {loaded:.2f} s"
     finally:
         status.clear()
@@ -125,11 +122,11 @@ async def _speak(
 
 
 async def _write_speech(
-    pipeline: Pipeline, payload: Mapping[str, Any], wav: WavWriter, status: Status
+    pipeline: Pipeline, order: SpeechOrder, wav: WavWriter, status: Status
 ) -> str:
     first: float | None = None
     began = time.perf_counter()
-    async with pipeline.submit(_request(payload)) as generation:
+    async with pipeline.submit(_request(order)) as generation:
         async for chunk in generation:
             if chunk.modality != "audio" or not chunk.data.size:
                 continue
@@ -143,12 +140,11 @@ async def _write_speech(
     return f"first audio after {first:.3f} s, real-time factor {factor:.3f}"
 
 
-def _request(payload: Mapping[str, Any]) -> Request:
-    heard = {"audio"} if any(isinstance(value, bytes) for value in payload.values()) else set[str]()
+def _request(order: SpeechOrder) -> Request:
     return Request(
         id="speak",
         task=TASK,
-        payload=payload,
-        inputs=frozenset({"text", *heard}),
+        payload=order.payload,
+        inputs=order.inputs,
         outputs=frozenset({"audio"}),
     )

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from omni_host.errors import InvalidRequestError
-from omni_host.serve.errors import quoted
+from omni_host.serve.field_errors import quoted
 
 __all__ = ["parse_object", "read_object"]
 

@@ -6,9 +6,7 @@ as at OpenAI, or the stable code of `omni_host.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
-from reprlib import Repr
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -21,21 +19,18 @@ from starlette.responses import JSONResponse, Response
 
 from omni_host.errors import (
     CancelledError,
-    InvalidRequestError,
     OmniError,
     QueueFullError,
     UnknownModelError,
 )
 from omni_host.serve.access import REQUEST_ID, access_of
+from omni_host.serve.field_errors import invalid_fields, quoted
 
 __all__ = [
     "ERROR_RESPONSES",
     "ErrorBody",
     "error_data",
     "handle_errors",
-    "invalid_fields",
-    "quoted",
-    "unknown_field",
 ]
 
 _HTTP_CODES = {
@@ -61,10 +56,6 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
-_SHORT = Repr()
-_SHORT.maxstring = _SHORT.maxlong = 64
-_SHORT.maxlevel = 2
-
 _RETRY_AFTER: dict[str, Any] = {
     "Retry-After": {
         "description": "Seconds to wait before the next try.",
@@ -89,38 +80,11 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def quoted(value: object) -> str:
-    """A client's value as it may stand in a message: short, and on one line."""
-    return _SHORT.repr(value)
-
-
 def error_data(error: OmniError) -> dict[str, Any]:
     """`{"error": ...}` of an error of ours."""
     message = f"{error.message} {error.hint}" if error.hint else error.message
     code = "model_not_found" if isinstance(error, UnknownModelError) else error.code
     return _shape(message, status=error.http_status, param=error.field, code=code)
-
-
-def unknown_field(field: str, known: Iterable[str]) -> InvalidRequestError:
-    """The 400 of a field that does not exist, with the one that may have been meant."""
-    name, names = field[:64], sorted(known)
-    close = get_close_matches(name, names, n=1)
-    hint = f"Did you mean '{close[0]}'?" if close else f"Known fields: {', '.join(names)}."
-    return InvalidRequestError(f"Unknown field {quoted(name)}.", hint=hint, field=name)
-
-
-def invalid_fields(errors: Sequence[ErrorDetails]) -> InvalidRequestError:
-    """The 400 of a failed pydantic validation: names the first field at fault."""
-    first = errors[0]
-    field = str(first["loc"][0]) if first["loc"] else None
-    if field is None:
-        return InvalidRequestError(f"The request body is wrong: {first['msg']}.")
-    if first["type"] == "missing":
-        return InvalidRequestError(f"The field '{field}' is missing.", field=field)
-    reason = first["msg"].replace("Input", "it", 1).replace("String", "it", 1)
-    return InvalidRequestError(
-        f"Invalid value for '{field}': {reason}, not {quoted(first['input'])}.", field=field
-    )
 
 
 def handle_errors(app: FastAPI) -> None:

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from omni_host.deployment import Deployment
 from omni_host.errors import UnknownModelError
-from omni_host.serve.errors import ERROR_RESPONSES, quoted
+from omni_host.serve.errors import ERROR_RESPONSES
+from omni_host.serve.field_errors import quoted
 
 __all__ = ["models_router"]
 

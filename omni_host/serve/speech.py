@@ -17,7 +17,8 @@ from omni_host.runtime import Pipeline
 from omni_host.serve.access import access_of
 from omni_host.serve.body import read_object
 from omni_host.serve.encoders import FORMATS
-from omni_host.serve.errors import ERROR_RESPONSES, quoted
+from omni_host.serve.errors import ERROR_RESPONSES
+from omni_host.serve.field_errors import quoted
 from omni_host.serve.metrics import Metrics
 from omni_host.serve.options import ServeOptions
 from omni_host.serve.speech_request import SpeechForm, SpeechOrder
@@ -92,13 +93,11 @@ def speech_router(
 
 
 def _runtime_request(request: Request, order: SpeechOrder, task: Task) -> runtime.Request:
-    audio = [field.name for field in task.fields if field.type == "audio"]
-    heard = {"audio"} if any(order.payload[name] is not None for name in audio) else set[str]()
     return runtime.Request(
         id=f"{access_of(request).id}.{next(_numbers)}",
         task=task.name,
         payload=order.payload,
-        inputs=frozenset({"text", *heard}),
+        inputs=order.inputs,
         outputs=frozenset({"audio"}),
         deadline_s=_deadline_s(request.headers.get(DEADLINE)),
     )

@@ -20,8 +20,8 @@ from pydantic_core import PydanticCustomError
 from omni_host.errors import InvalidRequestError, UnknownModelError
 from omni_host.graph import Task
 from omni_host.serve.encoders import FORMATS, AudioFormat
-from omni_host.serve.errors import invalid_fields, quoted, unknown_field
 from omni_host.serve.family_fields import family_definitions, family_values
+from omni_host.serve.field_errors import invalid_fields, quoted, unknown_field
 
 __all__ = ["Delivery", "SpeechForm", "SpeechOrder"]
 
@@ -99,6 +99,12 @@ class SpeechOrder:
     payload: Mapping[str, Any]
     format: AudioFormat
     delivery: Delivery
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The modalities that come in: text, and audio if a field holds some."""
+        heard = any(isinstance(value, bytes) for value in self.payload.values())
+        return frozenset({"text", "audio"} if heard else {"text"})
 
 
 class SpeechForm:

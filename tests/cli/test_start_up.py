@@ -29,3 +29,16 @@ def test_explaining_imports_neither_stages_nor_the_runtime(toy):
     )
     assert "tones" in done.stdout
     assert done.stderr == "[]\n"
+
+
+def test_speaking_imports_no_web_framework(toy):
+    done = toy.python(
+        """
+        import sys
+        from omni_host.cli import main
+        code = main(["speak", "--model", "toy", "one"])
+        loaded = {"fastapi", "starlette", "uvicorn", "prometheus_client"} & set(sys.modules)
+        print(code, sorted(loaded))
+        """
+    )
+    assert done.stdout == "0 []\n", done.stderr
