@@ -140,6 +140,7 @@ class Job(Protocol):
         """Send a chunk to one stream, or to every stream edge in use and the client.
 
         The client's stream is named `client`. Waits while a receiver has no credit.
+        Between stages of one process a chunk goes by reference: do not change it afterwards.
         """
         ...
 
