@@ -137,10 +137,15 @@ def test_a_stage_that_does_not_start_is_named(toy):
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    ("when", "number", "code"),
+    [
+        ("loading", signal.SIGINT, 130),
+        ("loading", signal.SIGTERM, 143),
+        ("speaking", signal.SIGINT, 130),
+        ("speaking", signal.SIGHUP, 129),
+    ],
 )
-@pytest.mark.parametrize("when", ["loading", "speaking"])
-def test_a_signal_ends_it_and_leaves_nothing(toy, number, code, when):
+def test_a_signal_ends_it_and_leaves_nothing(toy, when, number, code):
     slow = {"loading": "words.server_args.load_s=600", "speaking": "tones.server_args.chunk_s=600"}
     process = toy.start("speak", "--model", "toy", "one", "-v", "--set", f"stages.{slow[when]}")
     wanted = {"loading": b"words: reading", "speaking": b"tones: ready"}[when]
