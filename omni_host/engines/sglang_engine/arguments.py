@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 from omni_host.engines.engine import EngineBuild
 from omni_host.engines.sglang_engine.symbols import Sglang
@@ -52,6 +52,8 @@ _DEFAULTS_ON_CPU: dict[str, Any] = {
     # The library's own choice comes out negative on a CPU.
     "mem_fraction_static": 0.2,
 }
+_COUNTS = {"max_running_requests": 1, "random_seed": 0, "tp_size": 1}
+"""What the engine itself counts with, and the least of each."""
 _LOAD_FORMATS = {"auto": "safetensors", "safetensors": "safetensors", "dummy": "dummy"}
 
 
@@ -75,9 +77,14 @@ class Arguments:
         of a feature that the engine does not drive.
         """
         given = dict(build.server_args)
-        _check_names(sgl, given)
+        _check(sgl, given)
         load_format = _load_format(given.pop("load_format", "auto"))
         device, _, index = build.device.partition(":")
+        if device == "cpu" and given.get("page_size", 1) != 1:
+            raise ConfigError(
+                "On a CPU pages hold one row: SGLang places larger ones by a Triton kernel",
+                field="server_args.page_size",
+            )
         defaults = _DEFAULTS | (_DEFAULTS_ON_CPU if device == "cpu" else {})
         values: dict[str, Any] = defaults | given | _ALWAYS
         values |= {"device": device, "dtype": build.dtype, "base_gpu_id": int(index or 0)}
@@ -85,7 +92,7 @@ class Arguments:
         if device == "cpu":
             # Memory would allow for far more rows than requests could fill.
             most = values["max_running_requests"] * build.decoder.max_positions
-            values.setdefault("max_total_tokens", most)
+            values["max_total_tokens"] = values.get("max_total_tokens") or most
         return cls(values=values, load_format=load_format)
 
     @property
@@ -114,9 +121,9 @@ class Arguments:
             raise ConfigError(f"SGLang {sgl.version} refuses its arguments: {error}") from error
 
 
-def _check_names(sgl: Sglang, given: Mapping[str, Any]) -> None:
+def _check(sgl: Sglang, given: Mapping[str, Any]) -> None:
     known = {field.name for field in dataclasses.fields(sgl.ServerArgs)}
-    for key in given:
+    for key, value in given.items():
         field = f"server_args.{key}"
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
@@ -130,6 +137,20 @@ def _check_names(sgl: Sglang, given: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"{key!r} cannot be set: the engine drives SGLang without it", field=field
             )
+        if key in _COUNTS and not (isinstance(value, int) and value >= _COUNTS[key]):
+            raise ConfigError(
+                f"{key} is {value!r}; it is a whole number from {_COUNTS[key]} up", field=field
+            )
+        choices = _choices(sgl, key)
+        if choices and value is not None and value not in choices:
+            raise ConfigError(f"{key} is {value!r}; SGLang knows {', '.join(choices)}", field=field)
+
+
+def _choices(sgl: Sglang, key: str) -> list[str]:
+    """What SGLang's command line would take for an argument; ServerArgs itself takes anything."""
+    notes = getattr(get_type_hints(sgl.ServerArgs, include_extras=True)[key], "__metadata__", ())
+    listed = (getattr(note, "choices", None) for note in notes)
+    return [str(choice) for choices in listed for choice in choices or ()]
 
 
 def _load_format(value: Any) -> str:

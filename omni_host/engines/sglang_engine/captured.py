@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -51,7 +52,7 @@ class CapturedStates:
             return None
         if self._there is None:
             return rows[0]
-        there = self._there[locations[rows]].tolist()
+        there: list[bool] = cast("Any", self._there[locations[rows]]).tolist()
         return next((row for row, kept in zip(rows, there, strict=True) if not kept), None)
 
     def take(self, locations: Tensor) -> dict[int, Tensor]:

@@ -11,12 +11,14 @@ It must run before the first `import sglang`, in every process.
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -36,7 +38,7 @@ class _Absent:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs and callable(args[0]):
             return _AbsentKernel(args[0], self.name)
-        return lambda function: _AbsentKernel(function, self.name)
+        return partial(_AbsentKernel, package=self.name)
 
     def __getattr__(self, name: str) -> _Absent:
         if name.startswith("__"):
@@ -77,7 +79,10 @@ def _absent_class(name: str) -> type:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         pass
 
-    members = {"__get_pydantic_core_schema__": classmethod(schema), "__init__": init}
+    members: dict[str, Any] = {
+        "__get_pydantic_core_schema__": classmethod(schema),
+        "__init__": init,
+    }
     return type(name, (), members)
 
 
@@ -120,18 +125,18 @@ def _settle_probes() -> None:
 
     Both cache the answer; a stand-in seen by these probes would be taken for the real thing.
     """
-    import torch.utils._triton as torch_triton  # noqa: PLC0415
-    import transformers.processing_utils  # noqa: F401, PLC0415  (runs transformers' init again)
-    from transformers.utils import import_utils  # noqa: PLC0415
-
-    torch_triton.has_triton_package()
-    torch_triton.has_triton()
-    import_utils.is_torchvision_available()
+    triton: Any = importlib.import_module("torch.utils._triton")
+    triton.has_triton_package()
+    triton.has_triton()
+    # This module runs transformers' __init__ again, so it must not come after what follows.
+    importlib.import_module("transformers.processing_utils")
+    probes: Any = importlib.import_module("transformers.utils.import_utils")
+    probes.is_torchvision_available()
 
 
 def _stand_in_image_processor() -> None:
     """Without torchvision transformers' `AutoImageProcessor` raises on any use, `register` too."""
-    import transformers  # noqa: PLC0415
+    transformers: Any = importlib.import_module("transformers")
 
     class AutoImageProcessor:
         @staticmethod
@@ -147,14 +152,13 @@ def _stand_in_image_processor() -> None:
 
 def _allow_registering_again() -> None:
     """0.5.17 registers configurations that transformers > 5.12.1 brings itself."""
-    from transformers import AutoConfig  # noqa: PLC0415
+    config: Any = importlib.import_module("transformers").AutoConfig
+    register = config.register
 
-    register = AutoConfig.register
+    def register_again(model_type: str, kind: type, exist_ok: bool = True) -> None:  # noqa: FBT001, FBT002  transformers' signature
+        register(model_type, kind, exist_ok=True)
 
-    def register_again(model_type: str, config: type, exist_ok: bool = True) -> None:  # noqa: FBT001, FBT002  transformers' signature
-        register(model_type, config, exist_ok=True)
-
-    AutoConfig.register = staticmethod(register_again)
+    config.register = staticmethod(register_again)
 
 
 def install() -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -31,9 +32,8 @@ class Drawing:
         self._frame = build.frame
         self._device = device
         self._sampler = TokenSampler(build.sampling, vocabulary, places, device)
-        self.candidates = (
-            tuple(self._sampler.candidates.tolist()) if self._sampler.restricted else None
-        )
+        ids: list[int] = cast("Any", self._sampler.candidates).tolist()
+        self.candidates = tuple(ids) if self._sampler.restricted else None
         """The ids that can be drawn, ascending; None where that is all of them."""
         self.feedback = Feedback(build.decoder, build.frame, weights)
         self._residual = CutNumbers.empty(places, device)
@@ -78,7 +78,7 @@ class Drawing:
                 numbers=self._residual.take(places),
                 plan=plan_for(map(self._residual_policy, entries)),
             )
-        return torch.cat((tokens[:, None], codes), dim=1).tolist()
+        return cast("Any", torch.cat((tokens[:, None], codes), dim=1)).tolist()
 
     def next_rows(self, entries: Sequence[Entry], added: Tensor) -> Tensor:
         """What each request feeds next, [B, width]: its latest frame's row plus `added`."""

@@ -239,7 +239,7 @@ class SglangEngine:
         lengths: list[int] = batch.extend_lens
         complete: list[int] = []
         for i, (held, states) in enumerate(
-            zip(taken, forwarded.states.split(lengths), strict=True)
+            zip(taken, torch.split(forwarded.states, lengths), strict=True)
         ):
             held.keep_prefix(self._worker, chunked=held is self._chunked)
             self._captured.keep(held.locations(self._worker)[-len(states) :], states)

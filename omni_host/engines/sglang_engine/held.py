@@ -92,7 +92,7 @@ class Held:
     def injected(self, base: int) -> list[Added]:
         """What to add in this chunk, whose first row is row `base` of the batch."""
         start, end = self.req.extend_range
-        added = []
+        added: list[Added] = []
         for part in self.entry.prompt.inject:
             here = (part.at >= start) & (part.at < end)
             if here.any():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,6 +47,9 @@ class Prefill:
 class OmniDecoder(nn.Module):
     """The decoder; see the module."""
 
+    decode_rows: Tensor
+    decode_positions: Tensor
+
     def __init__(self, config: Any, quant_config: Any = None, prefix: str = "") -> None:
         super().__init__()
         self.about = described(config.omni)
@@ -54,7 +58,8 @@ class OmniDecoder(nn.Module):
         dtype = torch.get_default_dtype()
         self.config = config
         self.rotary = _Rotary(sgl, spec, self.about.device)
-        self.layers = nn.ModuleList(_Layer(sgl, spec, i, self.rotary) for i in range(spec.layers))
+        self._stack = [_Layer(sgl, spec, i, self.rotary) for i in range(spec.layers)]
+        self.layers = nn.ModuleList(self._stack)
         self.norm = sgl.RMSNorm(spec.width, eps=spec.norm_eps)
         self.head = sgl.ParallelLMHead(self.about.scored, spec.width)
         self.scorer = sgl.LogitsProcessor(config)
@@ -81,8 +86,8 @@ class OmniDecoder(nn.Module):
         rows, where, inject = self._entering(input_ids, forward_batch)
         angles = self.rotary.at(where)
         hidden, residual = rows, None
-        captured = []
-        for i, layer in enumerate(self.layers):
+        captured: list[Tensor] = []
+        for i, layer in enumerate(self._stack):
             hidden, residual = layer(hidden, residual, angles, forward_batch)
             added = [one for one in inject if one.layer == i]
             if added or i in self.spec.capture:
@@ -114,24 +119,25 @@ class OmniDecoder(nn.Module):
             seed=about.seed,
         )
         named = DecoderWeights(weights=source, names=self.spec.weights)
-        for i, layer in enumerate(self.layers):
-            layer.load(lambda name, *shape, i=i, **at: _taken(named, i, name, shape, at))
+        for i, layer in enumerate(self._stack):
+            layer.load(partial(_take, named, i))
         width = (self.spec.width,)
         self.norm.weight.data.copy_(named.take("norm", width))
         head = self.spec.head
+        assert head is not None
         table = named.take("embedding" if head.tied else "head", (head.vocabulary, *width))
         if about.candidates is not None:
             table = table[torch.tensor(about.candidates, device=table.device)]
         self.head.weight_loader(self.head.weight, table)
 
 
-def _taken(
-    named: DecoderWeights, layer: int, name: str, shape: tuple[int, ...], at: dict[str, int]
+def _take(
+    named: DecoderWeights, layer: int, name: str, *shape: int, expert: int | None = None
 ) -> Tensor:
-    return named.take(f"layers.{{layer}}.{name}", shape, layer=layer, **at)
+    return named.take(f"layers.{{layer}}.{name}", shape, layer=layer, expert=expert)
 
 
-def _put(parameter: nn.Parameter, value: Tensor, *shard: Any) -> None:
+def _put(parameter: Any, value: Tensor, *shard: Any) -> None:
     """Copy a whole weight into this rank's part of a (fused) parameter."""
     parameter.weight_loader(parameter, value, *shard)
 
@@ -325,12 +331,12 @@ class _Layer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The stream is hidden + residual, added up inside the norms."""
         if residual is None:
-            residual, hidden = hidden, self.attention_norm(hidden)
+            normed, residual = self.attention_norm(hidden), hidden
         else:
-            hidden, residual = self.attention_norm(hidden, residual)
-        hidden = self.attention(hidden, angles, forward_batch)
-        hidden, residual = self.mlp_norm(hidden, residual)
-        return self.mlp(hidden), residual
+            normed, residual = self.attention_norm(hidden, residual)
+        attended = self.attention(normed, angles, forward_batch)
+        normed, stream = self.mlp_norm(attended, residual)
+        return self.mlp(normed), stream
 
     def load(self, take: Load) -> None:
         self.attention_norm.weight.data.copy_(take("attention_norm", self.width))

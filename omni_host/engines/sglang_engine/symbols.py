@@ -26,6 +26,8 @@ INSTALL = "omni install-engine sglang"
 
 NAMES: dict[str, str] = {
     # configuration
+    "AutoConfig": "transformers:AutoConfig",
+    "PretrainedConfig": "transformers:PretrainedConfig",
     "ServerArgs": "sglang.srt.server_args:ServerArgs",
     "publish": "sglang.srt.runtime_context:publish",
     "reset_context": "sglang.srt.runtime_context:reset_context",

@@ -12,7 +12,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -67,6 +67,11 @@ class Worker:
                 if start.rank == 0:
                     self._followers = Followers(start)
                 self._start(start.rank, start.port)
+        except (AssertionError, RuntimeError, ValueError) as error:
+            self.close()
+            raise StageStartError(
+                f"SGLang {sgl.version} does not start: {type(error).__name__}: {error}"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -164,10 +169,12 @@ class Worker:
             self._followers.repeat(self.sgl.get_tp_group(), batch, entering, table)
 
     def _repeat(self, one: passes.Pass) -> None:
-        entries = one.table.split(one.fresh.tolist())
-        rows = zip(one.places.tolist(), one.lengths.tolist(), entries, strict=True)
-        for place, length, entry in rows:
-            self.requests.req_to_token[place, length - len(entry) : length] = entry.to(torch.int32)
+        fresh: list[int] = _listed(one.fresh)
+        places: list[int] = _listed(one.places)
+        lengths: list[int] = _listed(one.lengths)
+        entries = torch.split(one.table.to(torch.int32), fresh)
+        for place, length, entry in zip(places, lengths, entries, strict=True):
+            self.requests.req_to_token[place, length - len(entry) : length] = entry
         batch = self.batch([])
         modes = self.sgl.ForwardMode
         batch.forward_mode = modes.DECODE if one.decoding else modes.EXTEND
@@ -178,8 +185,8 @@ class Worker:
         if one.decoding:
             self._run_decode(batch, one.entering)
             return
-        batch.extend_lens = one.extends.tolist()
-        batch.prefix_lens = (one.lengths - one.extends).tolist()
+        batch.extend_lens = _listed(one.extends)
+        batch.prefix_lens = _listed(one.lengths - one.extends)
         batch.extend_num_tokens = len(one.locations)
         batch.extend_logprob_start_lens = batch.extend_lens
         self._run_prefill(batch, one.entering)
@@ -227,14 +234,14 @@ class Worker:
             self._followers.kill()
 
 
+def _listed(integers: Tensor) -> list[int]:
+    return cast("Any", integers).tolist()
+
+
 def _register(sgl: Sglang) -> None:
     """Make the model class and its configuration known, under names that are ours alone."""
-    from transformers import AutoConfig, PretrainedConfig  # noqa: PLC0415
-
-    class OmniDecoderConfig(PretrainedConfig):
-        model_type = MODEL_TYPE
-
-    AutoConfig.register(MODEL_TYPE, OmniDecoderConfig, exist_ok=True)
+    config = type("OmniDecoderConfig", (sgl.PretrainedConfig,), {"model_type": MODEL_TYPE})
+    sgl.AutoConfig.register(MODEL_TYPE, config, exist_ok=True)
     sgl.ModelRegistry.models[ARCHITECTURE] = OmniDecoder
 
 
