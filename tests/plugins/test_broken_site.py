@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import wave
 from collections.abc import Mapping
 
 import pytest
@@ -67,6 +68,17 @@ BROKEN: Mapping[str, tuple[str, str, str]] = {
 }
 SYNTAX_ERROR = "def broken(:"
 CONFIG = '{"architectures": ["GoodModel"]}'
+VOICE = """
+import numpy as np
+
+
+class Voice:
+    def __init__(self, context): ...
+
+    async def process(self, job):
+        for _ in (await job.payload())["text"].split():
+            await job.emit(np.full(2400, 0.25, np.float32))
+"""
 
 
 @pytest.fixture
@@ -223,6 +235,14 @@ class TestCommandLine:
         done = omni("explain", str(broken_site.model("m", CONFIG)), "--format", "json")
         assert done.returncode == 0, done.stderr
         assert "voice" in done.stdout
+
+    def test_the_good_model_speaks(self, omni, broken_site, tmp_path):
+        broken_site.distribution("voice", modules={"nowhere": VOICE})
+        model = str(broken_site.model("m", CONFIG))
+        done = omni("speak", "--model", model, "three small words", "-o", "out.wav")
+        assert done.returncode == 0, done.stderr
+        with wave.open(str(tmp_path / "out.wav")) as spoken:
+            assert spoken.getnframes() == 3 * 2400
 
     def test_the_broken_one_that_is_asked_for_stops_with_its_cause(self, omni, broken_site):
         broken_site.plugin("needed", "import no_such_package", claims={"models": ("NeededModel",)})
