@@ -1,0 +1,119 @@
+"""Filters of mono audio that comes in pieces: another sample rate, another tempo."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+from omni_host.audio.filter_graph import FilterGraph
+from omni_host.audio.pcm import audible
+
+__all__ = ["RESAMPLING", "Resampler", "Tempo"]
+
+RESAMPLING = "filter_size=64"
+"""Twice FFmpeg's default length: errors stay 95 dB below the signal, for little more time."""
+
+TEMPO_STEPS = (0.5, 2.0)
+"""Beyond these FFmpeg's atempo repeats or drops whole pieces, so several are chained."""
+
+
+class _MonoFilter:
+    def __init__(self, sample_rate: int, filters: list[tuple[str, str]]) -> None:
+        self._sample_rate = sample_rate
+        self._pushed = 0
+        self._graph = FilterGraph(
+            sample_rate=sample_rate, sample_format="flt", layout="mono", filters=filters
+        )
+
+    def write(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not len(samples):
+            return samples
+        frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples)[None], "flt", "mono")
+        frame.sample_rate = self._sample_rate
+        frame.time_base = Fraction(1, self._sample_rate)
+        frame.pts = self._pushed
+        self._pushed += len(samples)
+        return self._graph.push(frame)
+
+    def finish(self) -> NDArray[np.float32]:
+        return self._graph.push(None)
+
+
+class Resampler:
+    """From `source` to `target` Hz. n samples become n * target / source, to within one."""
+
+    def __init__(self, source: int, target: int) -> None:
+        same = source == target
+        self._filter = None if same else _MonoFilter(source, [("aresample", _rate(target))])
+
+    def write(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32 samples [n] in; float32 [m] out, of which the end is held back."""
+        return self._filter.write(samples) if self._filter else samples
+
+    def finish(self) -> NDArray[np.float32]:
+        """What was held back."""
+        return self._filter.finish() if self._filter else np.empty(0, np.float32)
+
+
+class Tempo:
+    """Faster or slower without another pitch. n samples become n / speed.
+
+    The filter looks ahead: some 80 ms have to come in for the first samples to come out,
+    200 ms at four times the speed. A speed of 1 changes and delays nothing. What is louder
+    than -1..1 is clipped.
+    """
+
+    def __init__(self, sample_rate: int, speed: float) -> None:
+        self._speed = speed
+        self._filter = None if speed == 1 else _MonoFilter(sample_rate, _tempo(speed))
+        # FFmpeg hands out as late as it gets much at once, and the cuts leave traces.
+        self._piece = sample_rate // 50
+        self._held = np.empty(0, np.float32)
+        self._look_ahead = sample_rate // 4
+        self._in = self._out = 0
+
+    def write(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32 samples [n] in; float32 [m] out."""
+        if self._filter is None:
+            return samples
+        self._in += len(samples)
+        held = np.concatenate((self._held, audible(samples)))
+        ready = len(held) - len(held) % self._piece
+        self._held = held[ready:]
+        return self._counted(self._filtered(held[:ready]))
+
+    def finish(self) -> NDArray[np.float32]:
+        """What was held back."""
+        if self._filter is None or not self._in:
+            return np.empty(0, np.float32)
+        # Without something behind it the filter would drop the last of the audio.
+        last = self._filtered(np.pad(self._held, (0, self._look_ahead)))
+        rest = np.concatenate((last, self._filter.finish()))
+        wanted = max(0, round(self._in / self._speed) - self._out)
+        return self._counted(np.pad(rest[:wanted], (0, max(0, wanted - len(rest)))))
+
+    def _filtered(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        assert self._filter is not None
+        starts = range(0, len(samples), self._piece)
+        out = [self._filter.write(samples[start : start + self._piece]) for start in starts]
+        return np.concatenate(out) if out else np.empty(0, np.float32)
+
+    def _counted(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        self._out += len(samples)
+        return samples
+
+
+def _rate(target: int) -> str:
+    return f"{target}:{RESAMPLING}"
+
+
+def _tempo(speed: float) -> list[tuple[str, str]]:
+    slowest, fastest = TEMPO_STEPS
+    steps: list[float] = []
+    while not slowest <= speed <= fastest:
+        steps.append(slowest if speed < slowest else fastest)
+        speed /= steps[-1]
+    return [("atempo", f"{step:.9g}") for step in (*steps, speed)]
