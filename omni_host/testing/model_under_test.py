@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from omni_host.config.tables import Configuration
 from omni_host.graph import StageGraph
 from omni_host.offers import PlatformProbe
@@ -84,8 +82,16 @@ class ModelUnderTest:
         )
 
     @cached_property
-    def probes(self) -> tuple[ProbeReport, ProbeReport]:
-        """Two looks from fresh interpreters, which go through sets in different orders."""
+    def probe(self) -> ProbeReport:
+        """What a fresh interpreter sees of it."""
+        return self._probe(hash_seed=1)
+
+    @cached_property
+    def second_probe(self) -> ProbeReport:
+        """What another one sees, which goes through sets in another order."""
+        return self._probe(hash_seed=2)
+
+    def _probe(self, *, hash_seed: int) -> ProbeReport:
         order = ProbeOrder(
             path=tuple(sys.path),
             module=self.plugin.module,
@@ -95,7 +101,7 @@ class ModelUnderTest:
             options=dict(self._values.model.options),
             platform=self.platform,
         )
-        return probe(order, hash_seed=1), probe(order, hash_seed=2)
+        return probe(order, hash_seed=hash_seed)
 
     # The model as it runs. One at a time: it may fill the machine.
 
@@ -148,13 +154,6 @@ class ModelUnderTest:
         served = self.served()
         requests = [self.request(index, served) for index in range(len(self.requests))]
         return tuple(served.speak(**request) for request in requests)
-
-    def difference(self, first: Audio, second: Audio) -> str:
-        """How two pieces of audio differ that should be the same; empty if they are."""
-        if first.shape != second.shape:
-            return f"{first.size} samples against {second.size}"
-        most = float(np.max(np.abs(first - second), initial=0.0))
-        return "" if most <= self.tolerance else f"samples that are up to {most:.3g} apart"
 
     @cached_property
     def _values(self) -> Configuration:

@@ -70,7 +70,7 @@ class PluginChecks:
 
     def test_importing_it_is_light(self, loaded: ModelUnderTest) -> None:
         """Every `omni` command that loads plugins imports all of them."""
-        imported = loaded.probes[0].imported
+        imported = loaded.probe.imported
         barred = _barred(imported)
         assert not barred, f"{loaded.plugin.module} imports {barred}; import them in its stages"
         assert len(imported) <= MOST_IMPORTS, f"it brings {len(imported)} modules with it"
@@ -78,7 +78,7 @@ class PluginChecks:
     def test_its_hooks_import_nothing_heavy(self, loaded: ModelUnderTest) -> None:
         """Hooks run in the host: what computes belongs into stages."""
         barred = sorted(
-            set(_barred(loaded.probes[0].imported_later)) - set(_barred(loaded.probes[0].imported))
+            set(_barred(loaded.probe.imported_later)) - set(_barred(loaded.probe.imported))
         )
         assert not barred, f"its hooks import {barred}; import them in its stages"
 
@@ -121,7 +121,7 @@ class PluginChecks:
 
     def test_its_graph_depends_on_the_arguments_alone(self, loaded: ModelUnderTest) -> None:
         """The same arguments give the same graph, again and in another process."""
-        first, second = loaded.probes
+        first, second = loaded.probe, loaded.second_probe
         assert first.repeated, "the second call of build_stages gave another graph"
         assert first.graph == second.graph, "another process built another graph"
 
@@ -139,7 +139,7 @@ class PluginChecks:
 
     def test_building_its_graph_touches_nothing(self, loaded: ModelUnderTest) -> None:
         """No weights opened, no file written, no socket, process or thread, no environment."""
-        assert not loaded.probes[0].touched
+        assert not loaded.probe.touched
 
 
 def _barred(modules: Iterable[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -19,7 +19,7 @@ from omni_host.testing.holdings import (
     shared_memory,
 )
 from omni_host.testing.model_under_test import ModelUnderTest
-from omni_host.testing.served_model import Audio, ServedModel, joined
+from omni_host.testing.served_model import Audio, ServedModel, differing, joined
 
 __all__ = ["ProcessChecks"]
 
@@ -35,7 +35,7 @@ class ProcessChecks:
 
     @pytest.mark.parametrize("chunks", [0, 1, 3], ids=["before_a_chunk", "after_a_chunk", "midway"])
     def test_a_request_that_is_left_leaves_every_stage(
-        self, subject: ModelUnderTest, served: ServedModel, chunks: int
+        self, subject: ModelUnderTest, alone: Sequence[Audio], served: ServedModel, chunks: int
     ) -> None:
         """Cancelled, it is let go everywhere, and the next request is served as ever."""
         with served.stream(**subject.long_request(served)) as stream:
@@ -46,7 +46,8 @@ class ProcessChecks:
                     "give the contract a longer `long_text`"
                 )
         served.wait_until_idle()
-        difference = _next_difference(subject, served)
+        spoken = served.speak(**subject.request(0, served))
+        difference = differing(spoken, alone[0], subject.tolerance)
         assert not difference, f"the next request: {difference}"
 
     def test_requests_leave_nothing_behind(
@@ -57,11 +58,10 @@ class ProcessChecks:
         before = holdings(served.processes())
         _serve(subject, served, REQUESTS)
         new = shared_memory() - before.shared_memory
-        end_s = time.monotonic() + subject.patience_s
-        while grown := _growth(before, holdings(served.processes()), new):
-            if time.monotonic() > end_s:
-                pytest.fail(f"after {REQUESTS} requests, half of them cancelled: {grown}")
-            time.sleep(_POLL_S)
+        grown = _persisting(
+            lambda: _growth(before, holdings(served.processes()), new), subject.patience_s
+        )
+        assert not grown, f"after {REQUESTS} requests, half of them cancelled: {grown}"
 
     @pytest.mark.usefixtures("alone")
     def test_stopping_leaves_nothing_behind(self, subject: ModelUnderTest) -> None:
@@ -73,7 +73,8 @@ class ProcessChecks:
         subject.stop()
         left = end(processes, subject.patience_s)
         assert not left, f"still running after the model was stopped: {left}"
-        assert not segments & shared_memory(), "shared memory that nobody maps any more"
+        lost = _persisting(lambda: sorted(segments & shared_memory()), subject.patience_s)
+        assert not lost, f"shared memory that nobody maps any more: {lost}"
 
     @pytest.mark.parametrize("placement", ["fused", "separate"])
     def test_every_placement_sounds_the_same(
@@ -83,23 +84,21 @@ class ProcessChecks:
         served = subject.served(placement)
         for index, expected in enumerate(alone):
             spoken = served.speak(**subject.request(index, served))
-            difference = subject.difference(spoken, expected)
+            difference = differing(spoken, expected, subject.tolerance)
             assert not difference, f"request {index} when {placement}: {difference}"
 
-    @pytest.mark.usefixtures("alone")
-    def test_a_killed_process_comes_back(self, subject: ModelUnderTest) -> None:
+    def test_a_killed_process_comes_back(
+        self, subject: ModelUnderTest, alone: Sequence[Audio]
+    ) -> None:
         """A request inside fails with StageDiedError; the process starts again and serves."""
         served = subject.served("separate")
         for name, pid in sorted(served.processes().items()):
             _kill(subject, served, pid)
-            difference = _next_difference(subject, served)
+            spoken = served.speak(**subject.request(0, served))
+            difference = differing(spoken, alone[0], subject.tolerance)
             assert not difference, f"the request after {name} was killed: {difference}"
             assert served.processes()[name] != pid
             served.wait_until_idle()
-
-
-def _next_difference(subject: ModelUnderTest, served: ServedModel) -> str:
-    return subject.difference(served.speak(**subject.request(0, served)), subject.alone[0])
 
 
 def _kill(subject: ModelUnderTest, served: ServedModel, pid: int) -> None:
@@ -112,7 +111,7 @@ def _kill(subject: ModelUnderTest, served: ServedModel, pid: int) -> None:
             chunks += stream
         except StageDiedError:
             return
-    difference = subject.difference(joined(chunks), served.speak(**request))
+    difference = differing(joined(chunks), served.speak(**request), subject.tolerance)
     assert not difference, f"a request that a killed process had left: {difference}"
 
 
@@ -123,6 +122,14 @@ def _serve(subject: ModelUnderTest, served: ServedModel, count: int) -> None:
                 if index % 2:
                     break
         served.wait_until_idle()
+
+
+def _persisting(look: Callable[[], list[str]], patience_s: float) -> list[str]:
+    """What is still seen after so many seconds; nothing as soon as nothing is seen."""
+    end_s = time.monotonic() + patience_s
+    while (seen := look()) and time.monotonic() < end_s:
+        time.sleep(_POLL_S)
+    return seen
 
 
 def _growth(before: Holdings, after: Holdings, new: frozenset[str]) -> list[str]:

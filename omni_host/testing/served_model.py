@@ -24,7 +24,7 @@ from omni_host.plugins import Plugins, discover
 from omni_host.runtime import Generation, OutputChunk, Pipeline, Request, Snapshot
 from omni_host.serve.speech_request import SpeechForm
 
-__all__ = ["Audio", "ServedModel", "SpeechStream", "joined", "settings_of"]
+__all__ = ["Audio", "ServedModel", "SpeechStream", "differing", "joined", "settings_of"]
 
 T = TypeVar("T")
 
@@ -273,6 +273,16 @@ def copied(chunk: OutputChunk) -> Any:
 def joined(chunks: Sequence[Any]) -> Audio:
     """The chunks as one array."""
     return np.concatenate([np.zeros(0, np.float32), *chunks])
+
+
+def differing(first: Audio, second: Audio, tolerance: float = 0.0) -> str:
+    """How audio differs that should be the same, to the last bit or `tolerance`; else nothing."""
+    if first.shape != second.shape:
+        return f"{first.size} samples against {second.size}"
+    if np.array_equal(first, second, equal_nan=True):
+        return ""
+    most = float(np.max(np.abs(first - second)))
+    return "" if most <= tolerance else f"samples that are up to {most:.3g} apart"
 
 
 def _speech(deployment: Deployment) -> tuple[Task, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from omni_host.errors import InvalidRequestError, OmniError
 from omni_host.testing.bad_requests import BadRequest, bad_requests
 from omni_host.testing.model_under_test import ModelUnderTest
-from omni_host.testing.served_model import Audio, ServedModel, joined
+from omni_host.testing.served_model import Audio, ServedModel, differing, joined
 
 __all__ = ["SpeechChecks"]
 
@@ -19,6 +19,7 @@ SILENCE = 1e-3
 """The root mean square, of a full scale of 1, below which audio counts as silent."""
 CHARACTERS_PER_S = (2.0, 50.0)
 """How fast anybody speaks: audio outside of it was declared at another rate than it has."""
+AT_ONCE = 4
 PAUSE_S = 0.2
 PAUSES = 4
 
@@ -42,29 +43,27 @@ class SpeechChecks:
             )
 
     def test_streamed_audio_is_the_whole(
-        self, subject: ModelUnderTest, served: ServedModel
+        self, subject: ModelUnderTest, alone: Sequence[Audio], served: ServedModel
     ) -> None:
         """A client that reads slowly gets, sample for sample, what a fast one gets."""
-        for index in range(len(subject.requests)):
-            whole = subject.alone[index]
+        for index, whole in enumerate(alone):
             with served.stream(**subject.request(index, served)) as stream:
                 streamed = joined(list(_slowly(stream)))
-            assert np.array_equal(streamed, whole), subject.difference(streamed, whole)
+            difference = differing(streamed, whole)
+            assert not difference, f"request {index} read slowly: {difference}"
 
     def test_requests_at_once_sound_as_alone(
-        self, subject: ModelUnderTest, served: ServedModel
+        self, subject: ModelUnderTest, alone: Sequence[Audio], served: ServedModel
     ) -> None:
         """Requests that run together do not change each other."""
-        indices = [index for index in range(len(subject.requests)) for _ in range(2)]
-        indices = (indices * 2)[: max(4, len(indices))]
-        alone = [subject.alone[index] for index in indices]
+        indices = list(range(len(alone))) * max(2, AT_ONCE // len(alone))
         together = served.speak_at_once([subject.request(index, served) for index in indices])
-        for index, one, other in zip(indices, together, alone, strict=True):
-            difference = subject.difference(one, other)
+        for index, spoken in zip(indices, together, strict=True):
+            difference = differing(spoken, alone[index], subject.tolerance)
             assert not difference, f"request {index} beside others: {difference}"
 
     def test_a_bad_request_is_refused_by_the_field_at_fault(
-        self, subject: ModelUnderTest, served: ServedModel
+        self, subject: ModelUnderTest, alone: Sequence[Audio], served: ServedModel
     ) -> None:
         """The stages raise InvalidRequestError that names the field, and go on serving.
 
@@ -76,9 +75,8 @@ class SpeechChecks:
         complaints = [complaint for complaint in wrong if complaint]
         assert not complaints, "\n".join(complaints)
         assert served.processes() == processes, "a bad request ended a process"
-        difference = subject.difference(
-            served.speak(**subject.request(0, served)), subject.alone[0]
-        )
+        spoken = served.speak(**subject.request(0, served))
+        difference = differing(spoken, alone[0], subject.tolerance)
         assert not difference, f"after bad requests: {difference}"
 
 
