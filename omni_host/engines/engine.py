@@ -14,6 +14,7 @@ from omni_host.engines.decoder import DecoderSpec
 from omni_host.engines.frame import FrameSpec
 from omni_host.engines.program import Program
 from omni_host.engines.sampling import SamplingPolicy
+from omni_host.errors import OmniError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,8 +29,9 @@ __all__ = [
     "StepOutput",
 ]
 
-FinishReason = Literal["stop", "length", "end", "runaway", "cancelled"]
-"""`stop`: a stop id; `length`: max_frames; `end`: the program said so; `runaway`: the guard."""
+FinishReason = Literal["stop", "length", "end", "runaway", "failed"]
+"""`stop`: a stop id; `length`: max_frames; `end`: the program said so; `runaway`: the guard;
+`failed`: the program raised, which ends this request alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,7 @@ class StepOutput:
         id: the request.
         codes: the frame produced [Q] (without a nested frame: the token alone), or None.
         finished: why it ended, or None.
+        error: what the program raised, with `failed`.
         prompt_states: layer -> [n, width], the wanted prompt rows' states, once, with the
             step that completes the prefill.
         decode_state: layer -> [width], of the generated row fed in this step.
@@ -87,6 +90,7 @@ class StepOutput:
     id: str
     codes: tuple[int, ...] | None = None
     finished: FinishReason | None = None
+    error: OmniError | None = None
     prompt_states: Mapping[int, Tensor] = field(default_factory=dict[int, "Tensor"])
     decode_state: Mapping[int, Tensor] = field(default_factory=dict[int, "Tensor"])
     reused_rows: int | None = None

@@ -13,12 +13,18 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from omni_host.engines.engine import DecodeRequest, EngineBuild, FinishReason, Runaway
+from omni_host.engines.engine import (
+    DecodeRequest,
+    EngineBuild,
+    FinishReason,
+    Runaway,
+    StepOutput,
+)
 from omni_host.engines.feedback import Feedback
 from omni_host.engines.program import Prompt, Signal, StepState
 from omni_host.engines.prompts import PreparedPrompt, prepare
 from omni_host.engines.sampler import check_numbers
-from omni_host.errors import InvalidRequestError, StageFailedError
+from omni_host.errors import InvalidRequestError, OmniError, StageFailedError
 
 __all__ = ["Entry", "Ledger", "Readiness"]
 
@@ -44,6 +50,7 @@ class Entry:
             frame n and added[n].
         pending: what it adds to the next row, once it has said so (`answered`).
         prefilled: whether the first frame has been decoded.
+        error: why the program cannot go on, if it raised.
     """
 
     request: DecodeRequest
@@ -56,6 +63,7 @@ class Entry:
     pending: Tensor | None = None
     answered: bool = False
     waiting: bool = False
+    error: OmniError | None = None
     loops: list[int] = field(default_factory=list[int])
 
     @property
@@ -71,6 +79,11 @@ class Entry:
     def most_rows(self) -> int:
         """Rows that it may come to need: the last frame is not fed."""
         return self.prompt.length + self.request.max_frames - 1
+
+    def ended(self) -> StepOutput:
+        """What to say of a request that its program has ended."""
+        finished: FinishReason = "end" if self.error is None else "failed"
+        return StepOutput(id=self.request.id, finished=finished, error=self.error)
 
     def feed(self) -> float:
         """Take the pending row as fed; the position at which it stands."""
@@ -132,18 +145,31 @@ class Ledger:
         check_numbers(request.residual_sampling, self._build.frame.sampling, "residual_sampling")
 
     def ask(self, entry: Entry) -> Readiness:
-        """Ask the program for the row to add, unless it has answered for this frame."""
+        """Ask the program for the row to add, unless it has answered for this frame.
+
+        A program that raises ends its own request and no other: `Entry.ended` says how.
+        """
         if entry.answered:
             return Readiness.READY
-        answer = self._build.program.next_row(entry.state)
+        try:
+            answer = self._build.program.next_row(entry.state)
+        except OmniError as error:
+            entry.error = error
+            return Readiness.ENDED
+        except Exception as error:  # noqa: BLE001 - the border to a family's code
+            said = f"{type(error).__name__}: {error}"
+            entry.error = StageFailedError(f"next_row failed for {entry.request.id!r}: {said}")
+            return Readiness.ENDED
         entry.waiting = answer is Signal.WAIT
         if isinstance(answer, Signal):
             return Readiness.WAITING if entry.waiting else Readiness.ENDED
-        if answer is not None and answer.shape != (self._build.decoder.width,):
-            raise StageFailedError(
-                f"next_row gave a row of shape {list(answer.shape)} for request "
+        shape = getattr(answer, "shape", type(answer).__name__)
+        if answer is not None and shape != (self._build.decoder.width,):
+            entry.error = StageFailedError(
+                f"next_row gave a row of shape {shape} for request "
                 f"{entry.request.id!r}: the decoder is {self._build.decoder.width} wide"
             )
+            return Readiness.ENDED
         entry.pending = answer
         entry.answered = True
         return Readiness.READY

@@ -109,7 +109,7 @@ class TorchEngine:
                 ready.append(tenant)
             elif readiness is Readiness.ENDED:
                 self._scheduler.leave(tenant)
-                outputs.append(StepOutput(id=tenant.entry.request.id, finished="end"))
+                outputs.append(tenant.entry.ended())
         return ready
 
     def _admit(self, entry: Entry) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from omni_host.engines import Prompt, Runaway, Signal
+from omni_host.engines import Prompt, Runaway, Signal, StepOutput, StepState
 from omni_host.engines.torch_engine import TorchEngine
 from omni_host.engines.torch_engine.scheduler import Scheduler
 from omni_host.errors import InvalidRequestError, StageFailedError
@@ -174,16 +174,34 @@ def test_a_prompt_that_does_not_fit_the_decoder_is_refused(prompt: Prompt, field
     assert refused.value.field == field
 
 
-def test_a_row_of_the_wrong_width_names_the_request() -> None:
-    class Wide(ToyProgram):
-        def next_row(self, state: object) -> object:
-            return torch.zeros(33)
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda: torch.zeros(33), "a row of shape torch.Size([33])"),
+        (lambda: 1 / 0, "ZeroDivisionError"),
+        (lambda: "a row", "a row of shape str"),
+    ],
+    ids=["wrong width", "raises", "no row"],
+)
+def test_a_program_that_fails_ends_its_own_request_alone(answer, said) -> None:
+    class Failing(ToyProgram):
+        def next_row(self, state: StepState) -> object:
+            fails = state.request["name"] == "bad" and state.frames == 2
+            return answer() if fails else super().next_row(state)
 
-    engine = engine_of(Wide(TOY))
-    engine.submit(request(TOY, "one", ignore_stop=True))
-    engine.step()
-    with pytest.raises(StageFailedError, match="'one'"):
-        engine.step()
+    engine = engine_of(Failing(TOY))
+    for name in ("good", "bad"):
+        engine.submit(request(TOY, name, frames=6, ignore_stop=True))
+    outputs: list[StepOutput] = []
+    while engine.inside:
+        outputs += engine.step()
+    last = {output.id: output for output in outputs if output.finished}
+    assert last["good"].finished == "length"
+    assert last["bad"].finished == "failed"
+    assert isinstance(last["bad"].error, StageFailedError)
+    assert "'bad'" in last["bad"].error.message
+    assert said in last["bad"].error.message
+    check_nothing_is_held(engine)
 
 
 def churn(count: int, toy_name: str, rng: random.Random, **server_args: object) -> TorchEngine:
