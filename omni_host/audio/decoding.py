@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from omni_host.audio.containers import Recording, open_container, tells_length
 from omni_host.audio.filter_graph import FilterGraph
-from omni_host.audio.filters import RESAMPLING
+from omni_host.audio.filters import resampling
 from omni_host.errors import InvalidRequestError
 
 __all__ = ["AudioLimits", "decode", "decode_chunks"]
@@ -172,7 +172,7 @@ class _Mixer:
         return [
             ("aformat", "sample_fmts=fltp"),
             ("pan", f"mono|c0={mean}"),
-            ("aresample", f"{self._sample_rate}:{RESAMPLING}"),
+            resampling(self._sample_rate),
         ]
 
 

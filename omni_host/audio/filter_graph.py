@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, cast
 
 import av
@@ -10,7 +11,7 @@ import numpy as np
 from av.filter import Graph
 from numpy.typing import NDArray
 
-__all__ = ["FilterGraph"]
+__all__ = ["FilterGraph", "MonoFilter"]
 
 
 class FilterGraph:
@@ -56,3 +57,29 @@ class FilterGraph:
             assert isinstance(pulled, av.AudioFrame)
             out.append(cast("NDArray[Any]", pulled.to_ndarray())[0])
         return np.concatenate(out) if out else np.empty(0, np.float32)
+
+
+class MonoFilter:
+    """A graph that takes float32 mono samples too."""
+
+    def __init__(self, sample_rate: int, filters: Sequence[tuple[str, str]]) -> None:
+        self._sample_rate = sample_rate
+        self._pushed = 0
+        self._graph = FilterGraph(
+            sample_rate=sample_rate, sample_format="flt", layout="mono", filters=filters
+        )
+
+    def write(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32 samples [n] in; what has come out, float32 [m]."""
+        if not len(samples):
+            return samples
+        frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples)[None], "flt", "mono")
+        frame.sample_rate = self._sample_rate
+        frame.time_base = Fraction(1, self._sample_rate)
+        frame.pts = self._pushed
+        self._pushed += len(samples)
+        return self._graph.push(frame)
+
+    def finish(self) -> NDArray[np.float32]:
+        """The rest."""
+        return self._graph.push(None)

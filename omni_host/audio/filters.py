@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-import av
 import numpy as np
 from numpy.typing import NDArray
 
-from omni_host.audio.filter_graph import FilterGraph
 from omni_host.audio.pcm import audible
 
-__all__ = ["RESAMPLING", "Resampler", "Tempo"]
+if TYPE_CHECKING:
+    from omni_host.audio.filter_graph import MonoFilter
 
-RESAMPLING = "filter_size=64"
-"""Twice FFmpeg's default length: errors stay 95 dB below the signal, for little more time."""
+__all__ = ["Resampler", "Tempo", "resampling"]
 
 TEMPO_STEPS = (0.5, 2.0)
 """Beyond these FFmpeg's atempo repeats or drops whole pieces, so several are chained."""
-
-
-class _MonoFilter:
-    def __init__(self, sample_rate: int, filters: list[tuple[str, str]]) -> None:
-        self._sample_rate = sample_rate
-        self._pushed = 0
-        self._graph = FilterGraph(
-            sample_rate=sample_rate, sample_format="flt", layout="mono", filters=filters
-        )
-
-    def write(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
-        if not len(samples):
-            return samples
-        frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples)[None], "flt", "mono")
-        frame.sample_rate = self._sample_rate
-        frame.time_base = Fraction(1, self._sample_rate)
-        frame.pts = self._pushed
-        self._pushed += len(samples)
-        return self._graph.push(frame)
-
-    def finish(self) -> NDArray[np.float32]:
-        return self._graph.push(None)
 
 
 class Resampler:
@@ -47,7 +24,7 @@ class Resampler:
 
     def __init__(self, source: int, target: int) -> None:
         same = source == target
-        self._filter = None if same else _MonoFilter(source, [("aresample", _rate(target))])
+        self._filter = None if same else _filter(source, [resampling(target)])
 
     def write(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         """float32 samples [n] in; float32 [m] out, of which the end is held back."""
@@ -68,7 +45,7 @@ class Tempo:
 
     def __init__(self, sample_rate: int, speed: float) -> None:
         self._speed = speed
-        self._filter = None if speed == 1 else _MonoFilter(sample_rate, _tempo(speed))
+        self._filter = None if speed == 1 else _filter(sample_rate, _tempo(speed))
         # FFmpeg hands out as late as it gets much at once, and the cuts leave traces.
         self._piece = sample_rate // 50
         self._held = np.empty(0, np.float32)
@@ -106,8 +83,16 @@ class Tempo:
         return samples
 
 
-def _rate(target: int) -> str:
-    return f"{target}:{RESAMPLING}"
+def resampling(target: int) -> tuple[str, str]:
+    """FFmpeg's filter to `target` Hz, and its arguments.
+
+    Twice its default length keeps errors 95 dB below the signal, for little more time.
+    """
+    return "aresample", f"{target}:filter_size=64"
+
+
+def _filter(sample_rate: int, filters: list[tuple[str, str]]) -> MonoFilter:
+    return import_module("omni_host.audio.filter_graph").MonoFilter(sample_rate, filters)
 
 
 def _tempo(speed: float) -> list[tuple[str, str]]:

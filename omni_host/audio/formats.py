@@ -47,11 +47,14 @@ class AudioFormat:
         media_type: of a sample rate in Hz.
         encoder: makes an encoder from the sample rate of what will be written, in Hz. Where
             the format has other rates, it is resampled.
+        compressed: whether encoding takes a millisecond or two for 100 ms of audio, which
+            belongs beside an event loop, instead of some microseconds.
     """
 
     name: str
     media_type: Callable[[int], str]
     encoder: MakeEncoder
+    compressed: bool
 
 
 def _compressed(name: str, media_type: str) -> AudioFormat:
@@ -59,7 +62,9 @@ def _compressed(name: str, media_type: str) -> AudioFormat:
         compression = import_module("omni_host.audio.compression")
         return compression.CompressedEncoder(name, sample_rate, whole=whole)
 
-    return AudioFormat(name=name, media_type=lambda _rate: media_type, encoder=encoder)
+    return AudioFormat(
+        name=name, media_type=lambda _rate: media_type, encoder=encoder, compressed=True
+    )
 
 
 FORMATS: Mapping[str, AudioFormat] = {
@@ -67,11 +72,17 @@ FORMATS: Mapping[str, AudioFormat] = {
     "opus": _compressed("opus", "audio/ogg"),
     "aac": _compressed("aac", "audio/aac"),
     "flac": _compressed("flac", "audio/flac"),
-    "wav": AudioFormat(name="wav", media_type=lambda _rate: "audio/wav", encoder=WavEncoder),
+    "wav": AudioFormat(
+        name="wav",
+        media_type=lambda _rate: "audio/wav",
+        encoder=WavEncoder,
+        compressed=False,
+    ),
     "pcm": AudioFormat(
         name="pcm",
         media_type=lambda rate: f"audio/pcm;rate={rate};channels=1",
         encoder=PcmEncoder,
+        compressed=False,
     ),
 }
 """All formats; the first is OpenAI's default."""

@@ -88,6 +88,6 @@ def _welcome(url: str, deployment: Deployment) -> str:
         body = json.dumps({"model": deployment.name, "input": "Good morning."}, ensure_ascii=False)
         lines.append(
             f"try: curl {url}/v1/audio/speech -H 'Content-Type: application/json' "
-            f"-d {shlex.quote(body)} -o out.wav"
+            f"-d {shlex.quote(body)} -o out.mp3"
         )
     return "\n".join(lines)

@@ -8,7 +8,10 @@ import time
 from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
+from omni_host.audio import Tempo
 from omni_host.cli.logs import configure_logging
 from omni_host.cli.options import invocation, shared_options
 from omni_host.cli.pipelines import pipeline_of
@@ -43,7 +46,7 @@ TASK = "speech"
 )
 @click.option("--voice", help="One of the model's voices.  [default: its first]")
 @click.option("--instructions", help="How to speak, for models that can be told.")
-@click.option("--speed", type=float, help="0.25 to 4, for models that have a choice.")
+@click.option("--speed", type=float, help="0.25 to 4, at the same pitch.")
 @click.option("--seed", type=int, help="The same seed gives the same speech.")
 @click.option(
     "--field",
@@ -125,6 +128,7 @@ async def _write_speech(
     pipeline: Pipeline, order: SpeechOrder, wav: WavWriter, status: Status
 ) -> str:
     first: float | None = None
+    tempo = Tempo(wav.sample_rate, order.tempo)
     began = time.perf_counter()
     async with pipeline.submit(_request(order)) as generation:
         async for chunk in generation:
@@ -132,12 +136,17 @@ async def _write_speech(
                 continue
             first = first or time.perf_counter() - began
             # In a thread, since whoever reads the other end of a pipe may be slow.
-            await asyncio.to_thread(wav.write, chunk.data)
+            await asyncio.to_thread(_append, wav, tempo, chunk.data)
             status.draw(f"speaking  {wav.seconds:.1f} s")
     if first is None:
         raise InvalidRequestError("The model makes no audio of this text.", field="input")
+    await asyncio.to_thread(wav.write, tempo.finish())
     factor = (time.perf_counter() - began) / wav.seconds
     return f"first audio after {first:.3f} s, real-time factor {factor:.3f}"
+
+
+def _append(wav: WavWriter, tempo: Tempo, samples: NDArray[np.float32]) -> None:
+    wav.write(tempo.write(samples))
 
 
 def _request(order: SpeechOrder) -> Request:

@@ -13,8 +13,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from omni_host.audio import pcm16, wav_header
 from omni_host.errors import UsageError
-from omni_host.serve.encoders import pcm16, wav_header
 
 __all__ = ["WavWriter", "wav_output"]
 
@@ -30,18 +30,20 @@ class WavWriter:
     def __init__(self, file: IO[bytes], sample_rate: int, name: str) -> None:
         self.name = name
         self._file = file
-        self._sample_rate = sample_rate
+        self.sample_rate = sample_rate
         self._bytes = 0
 
     @property
     def seconds(self) -> float:
         """How much was written."""
-        return self._bytes / BYTES_PER_SAMPLE / self._sample_rate
+        return self._bytes / BYTES_PER_SAMPLE / self.sample_rate
 
     def write(self, samples: NDArray[np.float32]) -> None:
         """Append float32 samples [n], -1..1, and let a reader have them at once."""
+        if not len(samples):
+            return
         if not self._bytes:
-            self._file.write(wav_header(self._sample_rate, None))
+            self._file.write(wav_header(self.sample_rate, None))
         data = pcm16(samples)
         self._file.write(data)
         self._file.flush()
@@ -51,7 +53,7 @@ class WavWriter:
         """Put the sizes into the header of a file."""
         if self._bytes <= LARGEST:
             self._file.seek(0)
-            self._file.write(wav_header(self._sample_rate, self._bytes))
+            self._file.write(wav_header(self.sample_rate, self._bytes))
 
 
 @contextmanager

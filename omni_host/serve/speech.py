@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from omni_host import runtime
+from omni_host.audio import FORMATS
 from omni_host.errors import InvalidRequestError
 from omni_host.graph import Task
 from omni_host.runtime import Pipeline
 from omni_host.serve.access import access_of
 from omni_host.serve.body import read_object
-from omni_host.serve.encoders import FORMATS
 from omni_host.serve.errors import ERROR_RESPONSES
 from omni_host.serve.field_errors import quoted
 from omni_host.serve.metrics import Metrics
@@ -43,7 +43,8 @@ _EVENTS = {
 }
 _MEDIA_TYPES = [chosen.media_type(24_000).partition(";")[0] for chosen in FORMATS.values()]
 _SPOKEN: dict[str, Any] = {
-    "description": "The audio, mono at the model's rate (`pcm`: signed 16-bit little-endian). "
+    "description": "The audio, mono at the model's rate or, where the format has other rates, "
+    "a higher one (`pcm`: signed 16-bit little-endian). "
     "As events, `audio` is base64 of what the stream of bytes would carry. `usage` counts "
     "the characters of the input, and 50 ms of audio as one output token.",
     "content": {**dict.fromkeys(_MEDIA_TYPES, _BINARY), "text/event-stream": _EVENTS},

@@ -17,9 +17,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from omni_host.audio import FORMATS, AudioFormat
 from omni_host.errors import InvalidRequestError, UnknownModelError
 from omni_host.graph import Task
-from omni_host.serve.encoders import FORMATS, AudioFormat
 from omni_host.serve.family_fields import family_definitions, family_values
 from omni_host.serve.field_errors import invalid_fields, quoted, unknown_field
 
@@ -83,7 +83,11 @@ class SpeechFields(BaseModel):
     )
     response_format: _Format = Field(_DEFAULT_FORMAT, description="The audio's format.")
     speed: float | None = Field(
-        1.0, ge=0.25, le=4.0, description="Other than 1.0 it is a 400 if the model has one speed."
+        1.0,
+        ge=0.25,
+        le=4.0,
+        description="By the model if it has speeds of its own, or else by stretching the audio; "
+        "the pitch stays.",
     )
     stream_format: Literal["audio", "sse"] | None = Field(
         None,
@@ -94,9 +98,13 @@ class SpeechFields(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechOrder:
-    """A checked request: the runtime's payload, and how to deliver the audio."""
+    """A checked request: the runtime's payload, and how to deliver the audio.
+
+    `tempo` is how much faster than the model speaks it is to sound.
+    """
 
     payload: Mapping[str, Any]
+    tempo: float
     format: AudioFormat
     delivery: Delivery
 
@@ -147,14 +155,17 @@ class SpeechForm:
                 hint=f"This server has '{self._model}'.",
                 field="model",
             )
+        speed = 1.0 if asked.speed is None else asked.speed
+        by_model = "speed" in self._task.honours
         return SpeechOrder(
             payload={
                 "text": _text(asked.input),
                 "voice": self._voice(asked.voice),
                 "instructions": self._honoured("instructions", asked.instructions or None),
-                "speed": self._honoured("speed", None if asked.speed == 1.0 else asked.speed),
+                "speed": speed if by_model and speed != 1 else None,
                 **family_values(self._task, asked),
             },
+            tempo=1.0 if by_model else speed,
             format=_format(
                 _DEFAULT_FORMAT if asked.response_format is None else asked.response_format
             ),

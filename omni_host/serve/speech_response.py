@@ -17,11 +17,11 @@ from omni_host.errors import CancelledError, InvalidRequestError, OmniError
 from omni_host.runtime import Generation, OutputChunk
 from omni_host.serve import sse
 from omni_host.serve.access import Access
-from omni_host.serve.encoders import Encoder
 from omni_host.serve.interruption import client_left, run_unless
 from omni_host.serve.metrics import Metrics
 from omni_host.serve.options import ServeOptions
 from omni_host.serve.playback import Playback
+from omni_host.serve.rendering import Rendering
 from omni_host.serve.speech_request import SpeechOrder
 
 __all__ = ["SpeechResponse"]
@@ -56,6 +56,7 @@ class SpeechResponse(Response):
         self._metrics = metrics
         self._options = options
         self._playback = Playback()
+        self._is_handed_out = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not await run_unless(client_left(receive), self._deliver(send)):
@@ -67,45 +68,49 @@ class SpeechResponse(Response):
             if first is None:
                 raise InvalidRequestError("The model makes no audio of this input.", field="input")
             assert first.sample_rate is not None
-            encoder = self._order.format.encoder(first.sample_rate)
+            rendering = Rendering(self._order, first.sample_rate)
             if self._order.delivery == "whole":
-                await self._send_whole(first, chunks, encoder, send)
+                await self._send_whole(first, chunks, rendering, send)
             else:
-                await self._send_stream(first, chunks, encoder, send)
+                await self._send_stream(first, chunks, rendering, send)
 
     async def _send_whole(
-        self, first: OutputChunk, chunks: AsyncIterator[OutputChunk], encoder: Encoder, send: Send
+        self,
+        first: OutputChunk,
+        chunks: AsyncIterator[OutputChunk],
+        rendering: Rendering,
+        send: Send,
     ) -> None:
-        parts = [self._encode(first, encoder)]
-        size = len(parts[0])
+        await self._render(first, rendering)
         async for chunk in chunks:
-            parts.append(self._encode(chunk, encoder))
-            size += len(parts[-1])
-            if size > self._options.max_whole_bytes:
+            await self._render(chunk, rendering)
+            if rendering.size > self._options.max_whole_bytes:
                 raise InvalidRequestError(
                     f"The audio is over {self._options.max_whole_bytes} bytes.",
                     hint="Ask for stream_format 'audio'.",
                     field="input",
                 )
-        parts.append(encoder.finish())
-        body = b"".join((encoder.header(size + len(parts[-1])), *parts))
+        body = await rendering.finish()
         await self._start(send, first, {"content-length": str(len(body))})
         self._handed_out()
         await send({"type": "http.response.body", "body": body, "more_body": False})
         self._spoken()
 
     async def _send_stream(
-        self, first: OutputChunk, chunks: AsyncIterator[OutputChunk], encoder: Encoder, send: Send
+        self,
+        first: OutputChunk,
+        chunks: AsyncIterator[OutputChunk],
+        rendering: Rendering,
+        send: Send,
     ) -> None:
-        audio = encoder.header(None) + self._encode(first, encoder)
+        audio = await self._render(first, rendering)
         await self._start(send, first, {"cache-control": "no-store", "x-accel-buffering": "no"})
-        self._handed_out()
         is_sse = self._order.delivery == "sse"
         try:
             await self._put(send, audio)
             async for chunk in chunks:
-                await self._put(send, self._encode(chunk, encoder))
-            await self._put(send, encoder.finish())
+                await self._put(send, await self._render(chunk, rendering))
+            await self._put(send, await rendering.finish())
             await self._write(send, sse.event(self._done()) if is_sse else b"", more=False)
         except OmniError as error:
             self._access.outcome = error.http_status
@@ -126,7 +131,10 @@ class SpeechResponse(Response):
         await send({"type": "http.response.start", "status": 200, "headers": raw})
 
     async def _put(self, send: Send, audio: bytes) -> None:
-        frames: Iterable[bytes] = (audio,) if audio else ()
+        if not audio:
+            return
+        self._handed_out()
+        frames: Iterable[bytes] = (audio,)
         if self._order.delivery == "sse":
             frames = sse.audio_events(audio)
         began = time.perf_counter()
@@ -143,12 +151,16 @@ class SpeechResponse(Response):
                 f"The client took nothing for {self._options.stall_timeout_s:g} s."
             ) from None
 
-    def _encode(self, chunk: OutputChunk, encoder: Encoder) -> bytes:
+    async def _render(self, chunk: OutputChunk, rendering: Rendering) -> bytes:
         assert chunk.sample_rate is not None
-        self._playback.chunk(time.perf_counter(), len(chunk.data) / chunk.sample_rate)
-        return encoder.encode(chunk.data)
+        seconds = len(chunk.data) / chunk.sample_rate / self._order.tempo
+        self._playback.chunk(time.perf_counter(), seconds)
+        return await rendering.write(chunk.data)
 
     def _handed_out(self) -> None:
+        if self._is_handed_out:
+            return
+        self._is_handed_out = True
         seconds = time.perf_counter() - self._access.received
         self._metrics.first_audio(self._order.delivery, seconds)
 

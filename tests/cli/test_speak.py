@@ -82,6 +82,13 @@ def test_progress_is_drawn_on_a_terminal_and_taken_away(toy):
     assert b"\x1b[Kout.wav: 0.10 s" in drawn
 
 
+def test_another_speed_is_another_length(toy):
+    for speed, length in (("0.5", 0.6), ("2", 0.15)):
+        assert speak(toy, "one two three", "--speed", speed).returncode == 0
+        heard = seconds((toy.folder / "out.wav").read_bytes())
+        assert heard == pytest.approx(length, abs=0.01)
+
+
 def test_fields_of_the_model_reach_it(toy):
     assert (
         speak(toy, "one", "--field", "pitch=880", "--voice", "sine", "-o", "a.wav").returncode == 0
@@ -94,7 +101,7 @@ def test_fields_of_the_model_reach_it(toy):
     ("arguments", "sentence"),
     [
         (["one", "--voice", "square"], "There is no voice"),
-        (["one", "--speed", "2"], "does not support 'speed'"),
+        (["one", "--speed", "5"], "'speed'"),
         (["one", "--seed", "1"], "seed"),
         (["one", "--field", "picth=1"], "pitch"),
         (["one", "--field", "pitch=high"], "pitch"),

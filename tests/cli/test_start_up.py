@@ -1,6 +1,6 @@
 """What the command line imports, and when."""
 
-HEAVY = "pluggy pydantic numpy zmq msgpack fastapi uvicorn asyncio tomllib logging torch"
+HEAVY = "av pluggy pydantic numpy zmq msgpack fastapi uvicorn asyncio tomllib logging torch"
 
 
 def test_help_imports_click_and_nothing_heavy(toy):

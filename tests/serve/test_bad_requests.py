@@ -34,10 +34,8 @@ FIELDS = [
     ("voice", "\udfff"),
     ("instructions", 1),
     ("instructions", ["Whisper."]),
-    ("response_format", "mp3"),
-    ("response_format", "opus"),
-    ("response_format", "aac"),
-    ("response_format", "flac"),
+    ("response_format", "m4a"),
+    ("response_format", "ogg"),
     ("response_format", "WAV"),
     ("response_format", ""),
     ("response_format", 1),
@@ -49,7 +47,6 @@ FIELDS = [
     ("speed", 10**400),
     ("speed", "1.0"),
     ("speed", True),
-    ("speed", 1.5),
     ("stream_format", "raw"),
     ("stream_format", True),
     ("stream_format", ""),
@@ -223,7 +220,7 @@ def test_an_unknown_voice_is_told_the_known_ones():
 
 
 def test_an_unavailable_format_is_told_the_available_ones():
-    assert "wav, pcm" in speak(response_format="mp3").json()["error"]["message"]
+    assert "mp3, opus" in speak(response_format="m4a").json()["error"]["message"]
 
 
 def test_a_wrong_value_is_not_repeated_at_length():

@@ -12,9 +12,9 @@ import openai
 import psutil
 import pytest
 
+from omni_host.audio import FORMATS, pcm16, wav_header
 from omni_host.graph import Edge, Output, StageSpec, Task
 from omni_host.runtime import Limits, Pipeline
-from omni_host.serve.encoders import pcm16, wav_header
 from tests.runtime.deployments import deploy, plugins
 from tests.serve.calls import SPEECH, live
 from tests.serve.toy_speech import RATE, tone
@@ -70,7 +70,7 @@ def in_async_client(server, work):
 
 
 def test_it_speaks_whole(client):
-    spoken = client.audio.speech.create(**TOY, input=TEXT)
+    spoken = client.audio.speech.create(**TOY, input=TEXT, response_format="wav")
 
     with wave.open(io.BytesIO(spoken.read())) as file:
         assert file.getframerate() == RATE
@@ -86,10 +86,19 @@ def test_it_speaks_whole_asynchronously(server):
 
 def test_it_streams_bytes(client):
     create = client.audio.speech.with_streaming_response.create
-    with create(**TOY, input=TEXT, stream_format="audio") as response:
+    asked = create(**TOY, input=TEXT, response_format="wav", stream_format="audio")
+    with asked as response:
         pieces = list(response.iter_bytes())
 
     assert b"".join(pieces) == wav_header(RATE, None) + SPOKEN
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_starts_before_the_model_has_ended(client, name):
+    create = client.audio.speech.with_streaming_response.create
+    asked = create(**TOY, input="a forever", response_format=name, stream_format="audio")
+    with asked as response:
+        assert next(response.iter_bytes())
 
 
 def test_it_streams_bytes_asynchronously(server):

@@ -1,6 +1,6 @@
 """/openapi.json tells what the server takes and answers."""
 
-from omni_host.serve.encoders import FORMATS
+from omni_host.audio import FORMATS
 from tests.serve.calls import SPEECH, call, speak
 from tests.serve.fake_pipeline import SPEECH as TASK
 from tests.serve.fake_pipeline import FakePipeline
@@ -61,7 +61,10 @@ def test_every_answer_is_described():
     assert set(responses) == {
         *("200", "400", "404", "413", "415", "500", "502", "503", "504", "default")
     }
-    assert set(responses["200"]["content"]) == {"audio/wav", "audio/pcm", "text/event-stream"}
+    assert set(responses["200"]["content"]) == {
+        *("audio/mpeg", "audio/ogg", "audio/aac", "audio/flac", "audio/wav", "audio/pcm"),
+        "text/event-stream",
+    }
     assert "Retry-After" in responses["503"]["headers"]
     for path in schema()["paths"].values():
         for operation in path.values():

@@ -2,20 +2,31 @@ import base64
 import io
 import json
 import wave
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from omni_host import errors
-from omni_host.serve.encoders import pcm16, wav_header
+from omni_host.audio import FORMATS, decode, pcm16, wav_header
+from tests.audio.recordings import pitch
 from tests.serve.calls import ORDER, SPEECH, call, speak
 from tests.serve.fake_pipeline import RATE, FakePipeline, chunk, failing, samples
+from tests.serve.fake_pipeline import SPEECH as TASK
 
 SPOKEN = pcm16(samples(7200))
 
 
-def test_a_whole_wav_is_the_default():
+def test_mp3_is_the_default_as_at_openai():
     response = speak()
+
+    assert response.headers["content-type"] == "audio/mpeg"
+    assert int(response.headers["content-length"]) == len(response.content)
+    assert len(decode(response.content, RATE)) == 7200
+
+
+def test_a_whole_wav_tells_its_length():
+    response = speak(response_format="wav")
 
     assert response.status_code == 200
     assert response.headers["content-type"] == "audio/wav"
@@ -35,9 +46,52 @@ def test_pcm_is_the_same_whole_and_streamed():
 
 
 def test_a_streamed_wav_begins_with_an_open_header():
-    response = speak(stream_format="audio")
+    response = speak(response_format="wav", stream_format="audio")
 
     assert response.content == wav_header(RATE, None) + SPOKEN
+
+
+@pytest.mark.parametrize("stream_format", [None, "audio", "sse"])
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "pcm"])
+def test_every_format_is_spoken_in_every_way(name, stream_format):
+    response = speak(response_format=name, stream_format=stream_format)
+    data = response.content
+    if stream_format == "sse":
+        data = b"".join(base64.b64decode(event["audio"]) for _, event in events_of(response)[:-1])
+    else:
+        assert response.headers["content-type"] == FORMATS[name].media_type(RATE)
+
+    heard = decode(data, RATE)
+    assert len(heard) == pytest.approx(7200, abs=1800)
+    assert pitch(heard) == pytest.approx(440, abs=5)
+
+
+@pytest.mark.parametrize("name", ["pcm", "mp3"])
+@pytest.mark.parametrize("speed", [0.25, 0.8, 1.5, 4.0])
+def test_another_speed_is_another_tempo_where_the_model_has_one(speed, name):
+    pipeline = FakePipeline()
+    response = speak(pipeline, speed=speed, response_format=name)
+    raw = response.content if name == "pcm" else pcm16(decode(response.content, RATE))
+    heard = np.frombuffer(raw, "<i2").astype(np.float32)
+
+    assert pipeline.submitted[0].payload["speed"] is None
+    assert len(heard) == pytest.approx(7200 / speed, abs=100)
+    assert pitch(heard) == pytest.approx(440, abs=10)
+
+
+def test_another_tempo_counts_as_it_sounds():
+    events = events_of(speak(speed=0.5, response_format="pcm", stream_format="sse"))
+
+    assert events[-1][1]["usage"]["output_tokens"] == 12
+
+
+def test_a_model_with_a_choice_of_speeds_is_told_the_speed():
+    pipeline, task = FakePipeline(), replace(TASK, honours=frozenset({"speed"}))
+    order = {**ORDER, "speed": 1.5, "response_format": "pcm"}
+    response = call(pipeline, "POST", SPEECH, json=order, options={"task": task})
+
+    assert pipeline.submitted[0].payload["speed"] == 1.5
+    assert response.content == SPOKEN
 
 
 def test_events_carry_the_audio_and_end_with_the_usage():
@@ -177,7 +231,8 @@ def test_a_refused_request_is_told_when_to_come_back(refusal):
 
 
 def test_a_whole_answer_has_a_limit():
-    response = call(FakePipeline(), "POST", SPEECH, json=ORDER, options={"max_whole_bytes": 10_000})
+    options = {"max_whole_bytes": 2_000}
+    response = call(FakePipeline(), "POST", SPEECH, json=ORDER, options=options)
 
     assert response.status_code == 400
     assert "stream_format" in response.json()["error"]["message"]
