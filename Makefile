@@ -50,6 +50,7 @@ test: $(VENV)/.dev ## the tests, in some minutes
 
 test-slow: $(SGLANG)/.dev ## parity on every engine, faults, load
 	OMP_NUM_THREADS=1 $(SGLANG)/bin/python -m pytest -m "slow and not gpu"
+	OMP_NUM_THREADS=1 $(SGLANG)/bin/python -m pytest -m "not slow and not gpu" tests/engines
 
 lint: $(VENV)/.dev ## format, lint, types, layers
 	$(VENV)/bin/ruff format --check
