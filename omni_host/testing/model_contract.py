@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from omni_host.errors import UsageError
 from omni_host.testing.model_under_test import ModelUnderTest
 from omni_host.testing.plugin_checks import PluginChecks
 from omni_host.testing.process_checks import ProcessChecks
@@ -29,7 +30,7 @@ class ModelPluginContract(ProcessChecks, SpeechChecks, PluginChecks):
             The same request has to give the same audio; where the model has a field
             `seed` and a request names none, the contract does.
         long_text: what is cancelled midway; None repeats the first request's text. It has
-            to give at least four chunks of audio.
+            to give more than three chunks of audio.
         options: the `[model]` table, for `build_stages`.
         settings: written as for `--set`, such as `platform.name=cpu`.
         tolerance: how far samples of one request may be apart when it runs beside others,
@@ -54,6 +55,8 @@ class ModelPluginContract(ProcessChecks, SpeechChecks, PluginChecks):
     @classmethod
     def subject(cls) -> Iterator[ModelUnderTest]:
         """The model of this class; what its tests ask for is made once."""
+        if not hasattr(cls, "model"):
+            raise UsageError(f"{cls.__name__} names no model.", hint='model = "my-alias"')
         subject = ModelUnderTest(
             reference=cls.model,
             requests=cls.requests,

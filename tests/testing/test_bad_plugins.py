@@ -60,7 +60,7 @@ HOST = {
     "two lines": plugin("talkative", "it_says_what_it_is"),
     "numpy": plugin("heavy_import", "importing_it_is_light"),
     "many modules": plugin("many_imports", "importing_it_is_light"),
-    "numpy in a hook": plugin("heavy_hook", "its_hooks_import_nothing_heavy"),
+    "an engine in a hook": plugin("heavy_hook", "its_hooks_import_nothing_heavy"),
     "no static claim": plugin("unclaimed", "its_claims_lead_to_it"),
     "an alias without a model": plugin("astray", "its_claims_lead_to_it"),
     "a hook's answer": plugin("careless", "its_hooks_answer_as_they_should"),

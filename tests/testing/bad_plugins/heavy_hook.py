@@ -1,15 +1,15 @@
-"""Computes in a hook."""
+"""Loads in a hook what belongs into stages."""
 
 from toy_voice import claim_of, graph_of
 
 from omni_host.api import PluginInfo, hookimpl
 
-PLUGIN = PluginInfo(name="heavy_hook", summary="imports numpy to build its graph")
+PLUGIN = PluginInfo(name="heavy_hook", summary="imports vllm to build its graph")
 claim_model = claim_of("heavy_hook")
 
 
 @hookimpl
 def build_stages(model, options, platform):
-    import numpy as np
+    import vllm
 
-    return graph_of(options, width=int(np.prod([2, 3])))
+    return graph_of(options, engine=vllm.__name__)
