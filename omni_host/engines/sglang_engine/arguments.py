@@ -1,18 +1,18 @@
 """From a stage's `server_args` to SGLang's `ServerArgs`.
 
-Keys are SGLang's own, checked against the dataclass that is installed. Those that this
+Keys are SGLang's own, checked against the fields of the version that is installed. Those that this
 engine sets itself, and features that its loop does not drive, are refused by name.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from omni_host.engines.engine import EngineBuild
+from omni_host.engines.sglang_engine import editions
 from omni_host.engines.sglang_engine.symbols import Sglang
 from omni_host.errors import ConfigError
 
@@ -116,17 +116,17 @@ class Arguments:
         Raises ConfigError if SGLang refuses a value.
         """
         try:
-            return sgl.ServerArgs(model_path=folder, **self.values)
+            return editions.checked(sgl, sgl.ServerArgs(model_path=folder, **self.values))
         except (ValueError, TypeError, AssertionError) as error:
             raise ConfigError(f"SGLang {sgl.version} refuses its arguments: {error}") from error
 
 
 def _check(sgl: Sglang, given: Mapping[str, Any]) -> None:
-    known = {field.name for field in dataclasses.fields(sgl.ServerArgs)}
+    fields = get_type_hints(sgl.ServerArgs, include_extras=True)
     for key, value in given.items():
         field = f"server_args.{key}"
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1)
             hint = f"did you mean {near[0]!r}?" if near else ""
             raise ConfigError(
                 f"SGLang {sgl.version} has no server argument {key!r}", hint=hint, field=field
@@ -141,15 +141,14 @@ def _check(sgl: Sglang, given: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"{key} is {value!r}; it is a whole number from {_COUNTS[key]} up", field=field
             )
-        choices = _choices(sgl, key)
+        choices = _choices(fields[key])
         if choices and value is not None and value not in choices:
             raise ConfigError(f"{key} is {value!r}; SGLang knows {', '.join(choices)}", field=field)
 
 
-def _choices(sgl: Sglang, key: str) -> list[str]:
+def _choices(field: Any) -> list[str]:
     """What SGLang's command line would take for an argument; ServerArgs itself takes anything."""
-    notes = getattr(get_type_hints(sgl.ServerArgs, include_extras=True)[key], "__metadata__", ())
-    listed = (getattr(note, "choices", None) for note in notes)
+    listed = (getattr(note, "choices", None) for note in getattr(field, "__metadata__", ()))
     return [str(choice) for choices in listed for choice in choices or ()]
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from omni_host.engines.engine import CacheUse, DecodeRequest, EngineBuild, StepOutput
 from omni_host.engines.ledger import Ledger, Readiness
+from omni_host.engines.sglang_engine import editions
 from omni_host.engines.sglang_engine.admission import admit
 from omni_host.engines.sglang_engine.arguments import Arguments
 from omni_host.engines.sglang_engine.captured import CapturedStates
@@ -75,7 +76,7 @@ class SglangEngine:
         self._waiting: list[Held] = []
         self._chunked: Held | None = None
         self._running = Running(self._worker)
-        self._ratio = sgl.NewTokenRatioTracker.from_server_args(self._worker.server_args)
+        self._ratio = editions.ratio_tracker(sgl, self._worker.server_args)
         self._decode_is_due = False
 
     def submit(self, request: DecodeRequest) -> None:
@@ -158,7 +159,7 @@ class SglangEngine:
             elif answer is Readiness.ENDED:
                 ended.append(held)
         self._forget(ended)
-        return ready, [StepOutput(id=held.id, finished="end") for held in ended]
+        return ready, [held.entry.ended() for held in ended]
 
     def _prefill(self, ready: set[Held]) -> list[StepOutput] | None:
         """A prefill step, or None if there is nothing to prefill or no room for it."""
@@ -264,7 +265,7 @@ class SglangEngine:
         held.rows = held.positions = None
         if held.entry.prefilled:
             held.entry.feed()
-        self._drawing.admit(held.entry, held.req.req_pool_idx)
+        self._drawing.admit(held.entry, self._worker.place(held.req).req_pool_idx)
 
     def _decode(self, ready: set[Held]) -> list[StepOutput]:
         """A decode step of everyone who is ready and whose rows are in the cache."""
@@ -353,7 +354,7 @@ class SglangEngine:
         self._waiting = [held for held in self._waiting if held not in gone]
         self._running.remove([held for held in self._running.holding if held in gone])
         for held in gone:
-            if held.req.req_pool_idx is not None:
+            if self._worker.place(held.req).req_pool_idx is not None:
                 self._worker.release(held.req)
         if self._chunked in gone:
             self._chunked = None

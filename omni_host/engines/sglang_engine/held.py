@@ -69,13 +69,15 @@ class Held:
         req.last_node = found.last_device_node
         req.last_host_node = found.last_host_node
         req.best_match_node = found.best_match_node
-        req.cache_protected_len = len(found.device_indices)
+        worker.place(req).cache_protected_len = len(found.device_indices)
         return found.device_indices
 
     def locations(self, worker: Worker) -> Tensor:
         """Where the rows that are in the cache by now stand in the KV pool, int64 [n]."""
         table = worker.requests.req_to_token
-        return table[self.req.req_pool_idx, : self.req.extend_range.end].to(torch.int64)
+        return table[worker.place(self.req).req_pool_idx, : self.req.extend_range.end].to(
+            torch.int64
+        )
 
     def keep_prefix(self, worker: Worker, *, chunked: bool) -> None:
         """After a prefill: its rows into the prefix cache, or else only into its own books.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +25,10 @@ from omni_host.engines.sglang_engine.description import Description
 from omni_host.engines.sglang_engine.model import Prefill
 from omni_host.engines.sglang_engine.passes import Pass
 
-__all__ = ["Followers", "Start"]
+__all__ = ["Followers", "Start", "shared_cores"]
 
 _END_WITHIN_S = 30
+_BINDING = "SGLANG_CPU_OMP_THREADS_BIND"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +66,6 @@ class Followers:
         self._known: dict[int, int] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
         ranks = start.arguments.ranks
-        if ranks > 1 and start.description.device == "cpu":
-            _share_cores(ranks)
         for rank in range(1, ranks):
             process = subprocess.Popen(
                 [sys.executable, "-m", "omni_host.engines.sglang_engine.follower"],
@@ -128,9 +128,17 @@ class Followers:
         self._processes.clear()
 
 
-def _share_cores(ranks: int) -> None:
-    """SGLang binds the ranks of a CPU to memory nodes, and refuses where these are fewer."""
+@contextmanager
+def shared_cores(ranks: int) -> Generator[None]:
+    """Let ranks on a CPU start: SGLang binds each to a memory node, and refuses where there
+    are fewer. What is set in the environment by hand stays."""
+    if ranks == 1 or _BINDING in os.environ:
+        yield
+        return
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
     shares = [cores[rank::ranks] or cores[:1] for rank in range(ranks)]
-    binding = "|".join(",".join(map(str, share)) for share in shares)
-    os.environ.setdefault("SGLANG_CPU_OMP_THREADS_BIND", binding)
+    os.environ[_BINDING] = "|".join(",".join(map(str, share)) for share in shares)
+    try:
+        yield
+    finally:
+        del os.environ[_BINDING]

@@ -77,7 +77,7 @@ class Running:
             lost.append(youngest)
         if self._batch.check_decode_mem():
             return lost, None
-        retracted, ratio, aborted = self._batch.retract_decode(self._worker.server_args)
+        retracted, ratio, aborted = self._worker.retract_some(self._batch)
         assert not aborted, "a request was admitted that can never fit"
         by_req = {held.req: held for held in self._members}
         lost += [by_req[req] for req in retracted]
@@ -108,8 +108,8 @@ class Running:
         """
         worker = self._worker
         batch = worker.batch([held.req for held in joining])
-        places = torch.tensor([held.req.req_pool_idx for held in joining])
-        rows = torch.tensor([held.req.kv_committed_len for held in joining])
+        places = torch.tensor([worker.place(held.req).req_pool_idx for held in joining])
+        rows = torch.tensor([worker.place(held.req).kv_committed_len for held in joining])
         batch.req_pool_indices, batch.req_pool_indices_cpu = places.to(batch.device), places
         batch.seq_lens, batch.seq_lens_cpu = rows.to(batch.device), rows
         batch.orig_seq_lens = rows.to(batch.device, torch.int32)

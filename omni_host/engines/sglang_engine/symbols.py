@@ -17,9 +17,9 @@ from typing import Any
 from omni_host.engines.sglang_engine import cpu_shims
 from omni_host.errors import StageStartError
 
-__all__ = ["NAMES", "VERSIONS", "Sglang", "load"]
+__all__ = ["NAMES", "NAMES_OF", "VERSIONS", "Sglang", "load"]
 
-VERSIONS = ("0.5.17",)
+VERSIONS = ("0.5.17", "0.5.21")
 """What the tests have run on."""
 
 INSTALL = "omni install-engine sglang"
@@ -31,8 +31,6 @@ NAMES: dict[str, str] = {
     "ServerArgs": "sglang.srt.server_args:ServerArgs",
     "publish": "sglang.srt.runtime_context:publish",
     "reset_context": "sglang.srt.runtime_context:reset_context",
-    "ParallelState": "sglang.srt.distributed.parallel_state_wrapper:ParallelState",
-    "get_tp_group": "sglang.srt.distributed:get_tp_group",
     "get_parallel": "sglang.srt.runtime_context:get_parallel",
     "destroy_model_parallel": "sglang.srt.distributed.parallel_state:destroy_model_parallel",
     "destroy_distributed_environment": (
@@ -78,8 +76,22 @@ NAMES: dict[str, str] = {
 }
 
 
+NAMES_OF: dict[str, dict[str, str]] = {
+    "0.5.17": {
+        "ParallelState": "sglang.srt.distributed.parallel_state_wrapper:ParallelState",
+    },
+    "0.5.21": {
+        "SpawnRanks": "sglang.srt.runtime_context:SpawnRanks",
+        "spawn_world_rank": "sglang.srt.runtime_context:spawn_world_rank",
+        "init_parallel_runtime": "sglang.srt.distributed.bootstrap:init_parallel_runtime",
+        "init_layer_runtime": "sglang.srt.distributed.bootstrap:init_layer_runtime",
+    },
+}
+"""Names that one version has and another has not."""
+
+
 class Sglang:
-    """The names of `NAMES`, resolved in the installed version."""
+    """The names of `NAMES` and the version's own of `NAMES_OF`, as they are installed."""
 
     def __init__(self, version: str, found: dict[str, Any]) -> None:
         self.version = version
@@ -110,7 +122,7 @@ def _installed_version() -> str:
 def _resolve(version: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     missing: list[str] = []
-    for name, place in NAMES.items():
+    for name, place in (NAMES | NAMES_OF[version]).items():
         module, _, attribute = place.partition(":")
         try:
             found[name] = getattr(importlib.import_module(module), attribute)

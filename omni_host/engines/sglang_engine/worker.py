@@ -17,10 +17,10 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor
 
-from omni_host.engines.sglang_engine import passes
+from omni_host.engines.sglang_engine import editions, passes
 from omni_host.engines.sglang_engine.description import ARCHITECTURE, MODEL_TYPE
 from omni_host.engines.sglang_engine.model import OmniDecoder, Prefill
-from omni_host.engines.sglang_engine.ranks import Followers, Start
+from omni_host.engines.sglang_engine.ranks import Followers, Start, shared_cores
 from omni_host.engines.sglang_engine.symbols import Sglang
 from omni_host.errors import StageStartError
 
@@ -63,10 +63,12 @@ class Worker:
             with tempfile.TemporaryDirectory(prefix="omni-sglang-") as folder:
                 _register(sgl)
                 start.description.write(Path(folder))
-                self.server_args = start.arguments.server_args(sgl, folder)
-                if start.rank == 0:
-                    self._followers = Followers(start)
-                self._start(start.rank, start.port)
+                args = start.arguments.server_args(sgl, folder)
+                self.server_args = editions.resolved(sgl, args)
+                with shared_cores(start.arguments.ranks):
+                    if start.rank == 0:
+                        self._followers = Followers(start)
+                    self._start(args, start.rank, start.port)
         except (AssertionError, RuntimeError, ValueError) as error:
             self.close()
             raise StageStartError(
@@ -76,18 +78,12 @@ class Worker:
             self.close()
             raise
 
-    def _start(self, rank: int, port: int) -> None:
-        sgl, args = self.sgl, self.server_args
-        sgl.publish(args, role="scheduler")
+    def _start(self, args: Any, rank: int, port: int) -> None:
+        sgl = self.sgl
         with warnings.catch_warnings():
             # Its start-up warns of deprecated torch calls; none of them is ours to change.
             warnings.simplefilter("ignore")
-            self._worker = sgl.TpModelWorker(
-                server_args=args,
-                gpu_id=args.base_gpu_id + rank,
-                ps=_parallel_state(sgl, rank, args),
-                nccl_port=port,
-            )
+            self._worker = editions.tp_model_worker(sgl, args, rank, port)
             self._worker.alloc_memory_pool()
             self._worker.init_attention_backends()
             # Without graphs this installs the runner that goes without them.
@@ -95,15 +91,19 @@ class Worker:
         self.runner = self._worker.model_runner
         self.model: OmniDecoder = self.runner.model
         self.requests, self.allocator = self._worker.get_memory_pool()
-        self.page = args.page_size
+        self.page = self.server_args.page_size
         self.cache = sgl.RadixCache(
             sgl.CacheInitParams(
-                disable=args.disable_radix_cache,
+                disable=self.server_args.disable_radix_cache,
                 req_to_token_pool=self.requests,
                 token_to_kv_pool_allocator=self.allocator,
                 page_size=self.page,
             )
         )
+
+    def place(self, req: Any) -> Any:
+        """Where a request's rows are; see `editions.place`."""
+        return editions.place(self.sgl, req)
 
     @property
     def rows(self) -> int:
@@ -137,12 +137,17 @@ class Worker:
         self.sgl.release_req(
             req=req,
             remaing_req_count=0,
-            server_args=self.server_args,
+            **editions.retraction(self.sgl, self.server_args),
             req_to_token_pool=self.requests,
             token_to_kv_pool_allocator=self.allocator,
             tree_cache=self.cache,
             hisparse_coordinator=None,
         )
+
+    def retract_some(self, batch: Any) -> tuple[list[Any], float, list[Any]]:
+        """Let SGLang retract from a batch until its next step fits: who, its new estimate of
+        the share of their frames that requests use, and whom it gave up."""
+        return batch.retract_decode(**editions.retraction(self.sgl, self.server_args))
 
     def prefill(self, batch: Any, entering: Prefill) -> Forwarded:
         """Run a batch that `prepare_for_extend` has prepared."""
@@ -158,7 +163,7 @@ class Worker:
 
     def follow(self) -> None:
         """Repeat the passes of rank 0 until it ends them."""
-        group, model = self.sgl.get_tp_group(), self.model
+        group, model = self.sgl.get_parallel().tp_group, self.model
         lines = len(model.decode_positions)
         while (one := passes.receive(group, like=model.decode_rows, lines=lines)) is not None:
             self._repeat(one)
@@ -166,7 +171,7 @@ class Worker:
     def _tell(self, batch: Any, entering: Prefill) -> None:
         if self._followers is not None:
             table = self.requests.req_to_token
-            self._followers.repeat(self.sgl.get_tp_group(), batch, entering, table)
+            self._followers.repeat(self.sgl.get_parallel().tp_group, batch, entering, table)
 
     def _repeat(self, one: passes.Pass) -> None:
         fresh: list[int] = _listed(one.fresh)
@@ -229,7 +234,7 @@ class Worker:
         if self._followers is None:
             return
         if hasattr(self, "cache"):
-            self._followers.end(self.sgl.get_tp_group(), self.model.decode_rows.device)
+            self._followers.end(self.sgl.get_parallel().tp_group, self.model.decode_rows.device)
         else:
             self._followers.kill()
 
@@ -243,15 +248,3 @@ def _register(sgl: Sglang) -> None:
     config = type("OmniDecoderConfig", (sgl.PretrainedConfig,), {"model_type": MODEL_TYPE})
     sgl.AutoConfig.register(MODEL_TYPE, config, exist_ok=True)
     sgl.ModelRegistry.models[ARCHITECTURE] = OmniDecoder
-
-
-def _parallel_state(sgl: Sglang, rank: int, args: Any) -> Any:
-    return sgl.ParallelState.trivial(
-        tp_rank=rank,
-        tp_size=args.tp_size,
-        attn_tp_rank=rank,
-        attn_tp_size=args.tp_size,
-        gpu_id=args.base_gpu_id + rank,
-        dp_rank=None,
-        moe_dp_rank=None,
-    )

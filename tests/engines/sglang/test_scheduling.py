@@ -193,21 +193,6 @@ def test_two_thousand_requests_leave_memory_where_it_was(engine_of, name: str) -
     assert process.memory_info().rss - before < 32 * 2**20
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-@pytest.mark.parametrize("name", ["dense text", "three positions", "frames", "experts"])
-def test_two_ranks_give_what_one_gives(engine_of, name: str) -> None:
-    from tests.engines.torch_engine.test_invariances import requests, run
-
-    toy = TOYS[name]
-    arrivals = [(i, it) for i, it in enumerate(requests(toy))]
-    crowded = {"max_total_tokens": 100, "chunked_prefill_size": 16}
-    one = run(engine_of(toy, ToyProgram(toy, starved=True), **crowded), arrivals)
-    two = run(engine_of(toy, ToyProgram(toy, starved=True), **crowded, tp_size=2), arrivals)
-    assert {k: v.codes for k, v in two.items()} == {k: v.codes for k, v in one.items()}
-
-
 def test_a_policy_may_be_of_any_numbers_but_one_structure(engine_of) -> None:
     engine = engine_of(TOY)
     with pytest.raises(InvalidRequestError) as refused:

@@ -56,14 +56,14 @@ def test_a_misspelt_argument_gets_a_suggestion() -> None:
 
 
 def test_what_sglang_refuses_is_said_in_its_words_and_leaves_the_process_free(engine_of) -> None:
-    with pytest.raises(ConfigError, match=r"SGLang 0\.5\.17 refuses"):
+    with pytest.raises(ConfigError, match="refuses its arguments"):
         SglangEngine(build(TOY, ToyProgram(TOY), chunked_prefill_size="many"))
     assert engine_of(TOY).inside == 0
 
 
 def test_a_start_that_fails_inside_sglang_is_no_traceback(engine_of) -> None:
-    with pytest.raises(StageStartError, match=r"SGLang 0\.5\.17 does not start"):
-        SglangEngine(build(TOY, ToyProgram(TOY), mem_fraction_static=1e-9))
+    with pytest.raises(StageStartError, match="does not start"):
+        SglangEngine(build(TOY, ToyProgram(TOY), max_total_tokens=1))
     assert engine_of(TOY).inside == 0
 
 
@@ -105,15 +105,16 @@ def test_a_missing_sglang_is_no_traceback(monkeypatch) -> None:
 def test_symbols_that_moved_are_named_with_the_version(monkeypatch) -> None:
     monkeypatch.setitem(symbols.NAMES, "Req", "sglang.srt.managers.schedule_batch:Request")
     monkeypatch.setitem(symbols.NAMES, "Gone", "sglang.srt.gone:Gone")
-    with pytest.raises(StageStartError, match=r"SGLang 0\.5\.17 lacks") as refused:
+    with pytest.raises(StageStartError, match="lacks what this engine relies on") as refused:
         symbols.load.__wrapped__("cpu")
+    assert importlib.metadata.version("sglang") in refused.value.message
     assert "schedule_batch:Request" in refused.value.message
     assert "sglang.srt.gone:Gone" in refused.value.message
 
 
 def test_every_listed_symbol_is_used() -> None:
     package = cpu_shims.__file__.rpartition("/")[0]
-    names = set(symbols.NAMES)
+    names = set(symbols.NAMES).union(*symbols.NAMES_OF.values())
     from pathlib import Path
 
     text = "".join(path.read_text() for path in Path(package).glob("*.py"))
