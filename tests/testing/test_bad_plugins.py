@@ -98,7 +98,7 @@ STAGES = {
     "any voice taken": stage("Obliging", REFUSED, at="words"),
     "ends its process": stage("Fragile", REFUSED, at="words"),
     "deaf to cancelling": stage("Deaf", *LEFT, NOTHING_BEHIND, patience_s=SHORT_S),
-    "marked by cancelling": stage("Offended", *LEFT),
+    "marked by cancelling": stage("Offended", *LEFT, REFUSED),
     "descriptors": stage("Opener", NOTHING_BEHIND, patience_s=SHORT_S),
     "threads": stage("Threads", NOTHING_BEHIND, patience_s=SHORT_S),
     "children": stage("Children", NOTHING_BEHIND, patience_s=SHORT_S),

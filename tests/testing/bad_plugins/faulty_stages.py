@@ -12,6 +12,7 @@ import threading
 import time
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 from toy_stages import Tones, Words, checked
@@ -193,7 +194,7 @@ class Segments(Tones):
     """Makes shared memory for each request and leaves it."""
 
     async def process(self, job):
-        SharedMemory(create=True, size=64).close()
+        SharedMemory(f"toy-{uuid4().hex}", create=True, size=64).close()
         await super().process(job)
 
 
