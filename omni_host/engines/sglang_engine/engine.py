@@ -16,13 +16,12 @@ from torch import Tensor
 from omni_host.engines.engine import CacheUse, DecodeRequest, EngineBuild, StepOutput
 from omni_host.engines.ledger import Ledger, Readiness
 from omni_host.engines.sglang_engine import editions
-from omni_host.engines.sglang_engine.admission import admit
 from omni_host.engines.sglang_engine.arguments import Arguments
 from omni_host.engines.sglang_engine.captured import CapturedStates
 from omni_host.engines.sglang_engine.description import Description
 from omni_host.engines.sglang_engine.drawing import Drawing
 from omni_host.engines.sglang_engine.held import FED, Held, hold
-from omni_host.engines.sglang_engine.model import Added, Prefill
+from omni_host.engines.sglang_engine.prefills import Prefills
 from omni_host.engines.sglang_engine.ranks import Start
 from omni_host.engines.sglang_engine.running import Running
 from omni_host.engines.sglang_engine.symbols import load
@@ -46,7 +45,7 @@ class SglangEngine:
         kind = build.device.partition(":")[0]
         sgl = load(kind)
         arguments = Arguments.of(sgl, build)
-        dtype: torch.dtype = getattr(torch, build.dtype)
+        dtype = _dtype(build.dtype)
         weights = open_weights(
             build.weights,
             device=build.device,
@@ -73,8 +72,7 @@ class SglangEngine:
         self._columns = _columns(build)
         self._captured = CapturedStates(self._worker, self._columns)
         self._held: dict[str, Held] = {}
-        self._waiting: list[Held] = []
-        self._chunked: Held | None = None
+        self._prefills = Prefills(self._worker, self._ledger, self._drawing, self._captured)
         self._running = Running(self._worker)
         self._ratio = editions.ratio_tracker(sgl, self._worker.server_args)
         self._decode_is_due = False
@@ -101,7 +99,7 @@ class SglangEngine:
             self._captured.wanted()
         held = hold(entry, self._worker)
         self._held[held.id] = held
-        self._waiting.append(held)
+        self._prefills.add(held)
 
     def cancel(self, request_id: str) -> bool:
         """Free what the request holds, between steps; False if it is not inside."""
@@ -125,9 +123,6 @@ class SglangEngine:
     def close(self) -> None:
         """Free everything; another engine may be built in this process afterwards."""
         self._held.clear()
-        self._waiting.clear()
-        self._chunked = None
-        self._running = Running(self._worker)
         self._worker.close()
 
     @torch.no_grad()
@@ -163,75 +158,11 @@ class SglangEngine:
 
     def _prefill(self, ready: set[Held]) -> list[StepOutput] | None:
         """A prefill step, or None if there is nothing to prefill or no room for it."""
-        self._guard_chunked()
-        able = [held for held in self._waiting if held in ready or not held.entry.prefilled]
-        admission = admit(
-            self._worker,
-            able,
-            self._chunked,
-            self._running.holding,
-            self._captured,
-            ratio=self._ratio.current,
-        )
-        taken, self._chunked = admission.taken, admission.chunked
-        if not taken:
+        started = self._prefills.start(ready, self._running.holding, self._ratio.current)
+        if started is None:
             return None
-        self._waiting = [held for held in self._waiting if held not in taken]
-        batch = self._worker.batch(
-            [held.req for held in taken], self._chunked.req if self._chunked else None
-        )
-        batch.prepare_for_extend()
-        forwarded = self._worker.prefill(batch, self._entering(taken))
-        return self._close_prefill(batch, taken, forwarded)
-
-    def _guard_chunked(self) -> None:
-        """A prefill under way whose next chunk has no room gives back what it holds."""
-        chunked = self._chunked
-        if chunked is None:
-            return
-        size = self._worker.server_args.chunked_prefill_size
-        use = self.cache_use()
-        if use.free + use.cached < size + self._worker.page:
-            self._worker.retract(chunked.req)
-            self._chunked = None
-            self._waiting.insert(0, chunked)
-
-    def _entering(self, taken: Sequence[Held]) -> Prefill:
-        """The rows that these requests' extend ranges name."""
-        rows: list[Tensor] = []
-        positions: list[Tensor] = []
-        inject: list[Added] = []
-        base = 0
-        for held in taken:
-            if held.rows is None:
-                self._lay_out(held)
-            assert held.rows is not None
-            assert held.positions is not None
-            start, end = held.req.extend_range
-            inject += held.injected(base)
-            rows.append(held.rows[start:end])
-            positions.append(held.positions[:, start:end])
-            base += end - start
-        return Prefill(
-            rows=torch.cat(rows), positions=torch.cat(positions, 1), inject=tuple(inject)
-        )
-
-    def _lay_out(self, held: Held) -> None:
-        """All rows that the cache is to hold: the prompt's, those fed, and the pending one."""
-        prompt, entry = held.entry.prompt, held.entry
-        held.rows, held.positions = prompt.rows, prompt.positions
-        if not entry.prefilled:
-            return
-        fed = self._ledger.refill(entry, self._drawing.feedback)
-        held.rows = torch.cat((fed, self._next_rows([held])))
-        after = torch.arange(len(held.rows) - prompt.length, device=fed.device)
-        generated = (after + prompt.next_position).expand(len(prompt.positions), -1)
-        held.positions = torch.cat((prompt.positions, generated), dim=1)
-
-    def _next_rows(self, helds: Sequence[Held]) -> Tensor:
-        entries = [held.entry for held in helds]
-        added = self._ledger.stack_added([entry.pending for entry in entries])
-        return self._drawing.next_rows(entries, added)
+        forwarded = self._worker.prefill(started.batch, started.entering)
+        return self._close_prefill(started.batch, started.taken, forwarded)
 
     def _close_prefill(
         self, batch: Any, taken: Sequence[Held], forwarded: Forwarded
@@ -242,9 +173,10 @@ class SglangEngine:
         for i, (held, states) in enumerate(
             zip(taken, torch.split(forwarded.states, lengths), strict=True)
         ):
-            held.keep_prefix(self._worker, chunked=held is self._chunked)
+            going_on = held is self._prefills.chunked
+            held.keep_prefix(self._worker, chunked=going_on)
             self._captured.keep(held.locations(self._worker)[-len(states) :], states)
-            if held is not self._chunked:
+            if not going_on:
                 complete.append(i)
                 self._complete(held)
         done = [taken[i] for i in complete]
@@ -277,8 +209,10 @@ class SglangEngine:
         self._make_room()
         batch = running.prepare()
         members = list(running.members)
-        rows = self._next_rows(members)
-        places = [held.entry.feed() for held in members]
+        entries = [held.entry for held in members]
+        added = self._ledger.stack_added([entry.pending for entry in entries])
+        rows = self._drawing.next_rows(entries, added)
+        places = [entry.feed() for entry in entries]
         positions = torch.tensor(places, dtype=torch.float32, device=rows.device)
         forwarded = self._worker.decode(batch, rows, positions)
         outputs = self._produce(
@@ -291,13 +225,9 @@ class SglangEngine:
         """Let requests give up their rows, if the next step has no room for everyone's."""
         if self._running.fits():
             return
-        lost: list[Held] = []
-        if self._chunked is not None:
-            self._worker.retract(self._chunked.req)
-            lost.append(self._chunked)
-            self._chunked = None
+        self._prefills.retract()
         retracted, ratio = self._running.retract()
-        self._waiting[:0] = [*retracted, *lost]
+        self._prefills.put_back(retracted)
         if ratio is not None:
             self._ratio.current = ratio
 
@@ -351,13 +281,12 @@ class SglangEngine:
         gone = set(leaving)
         for held in gone:
             del self._held[held.id]
-        self._waiting = [held for held in self._waiting if held not in gone]
+        self._prefills.remove(gone)
         self._running.remove([held for held in self._running.holding if held in gone])
         for held in gone:
+            # Those that end with the step that completed their prefill are in neither.
             if self._worker.place(held.req).req_pool_idx is not None:
                 self._worker.release(held.req)
-        if self._chunked in gone:
-            self._chunked = None
 
 
 def _columns(build: EngineBuild) -> dict[int, slice]:
@@ -366,3 +295,10 @@ def _columns(build: EngineBuild) -> dict[int, slice]:
     layers = sorted(layer for layer in build.decoder.capture if layer >= 0)
     columns = {layer: slice(i * width, (i + 1) * width) for i, layer in enumerate(layers, 1)}
     return columns | ({-1: slice(0, width)} if -1 in build.decoder.capture else {})
+
+
+def _dtype(name: str) -> torch.dtype:
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if name not in known:
+        raise ConfigError(f"dtype is {name!r}; it is one of {', '.join(known)}", field="dtype")
+    return known[name]

@@ -58,6 +58,7 @@ class Worker:
             )
         self.sgl = sgl
         Worker._open = True
+        self._closed = False
         self._followers: Followers | None = None
         try:
             with tempfile.TemporaryDirectory(prefix="omni-sglang-") as folder:
@@ -221,6 +222,9 @@ class Worker:
 
     def close(self) -> None:
         """Free the pools and take SGLang's globals down."""
+        if self._closed:
+            return
+        self._closed = True
         self._end_followers()
         for name in ("runner", "model", "requests", "allocator", "cache", "_worker"):
             self.__dict__.pop(name, None)

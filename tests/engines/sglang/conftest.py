@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,17 @@ def engine_of() -> Iterator[Callable[..., SglangEngine]]:
 
     opened: list[SglangEngine] = []
 
-    def make(toy: Toy, program: ToyProgram | None = None, **server_args: object) -> SglangEngine:
+    def make(
+        toy: Toy,
+        program: ToyProgram | None = None,
+        *,
+        dtype: str = "float32",
+        **server_args: object,
+    ) -> SglangEngine:
         close()
         arguments = {"max_total_tokens": 4096, "disable_radix_cache": False, **server_args}
-        opened.append(SglangEngine(build(toy, program or ToyProgram(toy), **arguments)))
+        made = build(toy, program or ToyProgram(toy), **arguments)
+        opened.append(SglangEngine(replace(made, dtype=dtype)))
         return opened[-1]
 
     def close() -> None:

@@ -133,6 +133,12 @@ def test_requests_that_can_never_fit_are_refused(engine_of) -> None:
     assert engine.inside == 1
 
 
+def test_the_last_chunk_may_be_all_that_has_room(engine_of) -> None:
+    engine = engine_of(TOY, max_total_tokens=72, chunked_prefill_size=64)
+    engine.submit(request(TOY, "one", rows=68, frames=2, ignore_stop=True))
+    assert drain(engine)["one"] == [None, "length"]
+
+
 def churn(engine, toy, count: int, seed: int) -> None:
     """Short requests, a third of them cancelled at random steps."""
     rng = random.Random(seed)

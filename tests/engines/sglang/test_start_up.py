@@ -76,7 +76,24 @@ def test_a_second_engine_in_a_process_is_refused_until_the_first_is_closed(engin
     second = SglangEngine(build(TOY, ToyProgram(TOY), max_total_tokens=512))
     second.submit(request(TOY, "one", frames=2, ignore_stop=True))
     assert [it.id for it in second.step()] == ["one"]
+    first.close()
+    with pytest.raises(StageStartError):
+        SglangEngine(build(TOY, ToyProgram(TOY), max_total_tokens=512))
     second.close()
+
+
+def test_a_dtype_that_is_not_known_is_named() -> None:
+    with pytest.raises(ConfigError, match="float32, bfloat16, float16") as refused:
+        SglangEngine(replace(build(TOY, ToyProgram(TOY)), dtype="int8"))
+    assert refused.value.field == "dtype"
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_other_dtypes_run(engine_of, dtype: str) -> None:
+    engine = engine_of(TOYS["frames"], dtype=dtype)
+    engine.submit(request(TOYS["frames"], "one", frames=3, ignore_stop=True))
+    codes = [it.codes for _ in range(3) for it in engine.step()]
+    assert len(codes) == 3
 
 
 def test_weights_that_are_not_there_leave_the_process_free(engine_of, tmp_path) -> None:
