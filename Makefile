@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 SGLANG := .venv-sglang
 TEXT   ?= Hello! This sentence went through three processes before you heard it.
+export TEXT
 # Set TORCH to another requirement, such as torch==2.13.0+cpu, to choose the build.
 TORCH  ?= torch==2.13.0
 
@@ -13,12 +14,14 @@ EDITABLE := -e . $(patsubst %/pyproject.toml,-e ./%,$(PLUGINS))
 PIP      := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test test-slow lint format wheels docs bench clean
+.PHONY: help demo install test test-slow lint format wheels bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is too old: name Python 3.11 or newer, as in make demo PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python $(PIP) --upgrade pip
 
@@ -41,7 +44,7 @@ $(SGLANG)/.dev: $(PROJECTS)
 	@touch $@
 
 demo: $(VENV)/.demo ## install and speak a sentence into demo.wav
-	$(VENV)/bin/omni speak "$(TEXT)" -o demo.wav
+	$(VENV)/bin/omni speak "$$TEXT" -o demo.wav
 
 install: $(VENV)/.dev ## everything for development, in .venv
 

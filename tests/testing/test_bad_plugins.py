@@ -130,6 +130,7 @@ def test_a_good_plugin_passes_every_check(tmp_path):
     assert set().union(*(bad.fails for bad in BAD.values())) >= outcomes.keys() - SAME_TEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_a_bad_plugin_fails_the_check_meant_for_it(bad, outcomes):
     assert outcomes[bad.contract.name] == dict.fromkeys(bad.fails, "failure")
