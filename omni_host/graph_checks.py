@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from omni_host.errors import GraphError
-from omni_host.graph import Edge, StageGraph, StageSpec, Task
+from omni_host.graph import Edge, RequestField, StageGraph, StageSpec, Task
+from omni_host.graph_types import check_types
 
 __all__ = ["validate"]
 
@@ -15,10 +17,21 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _TAG = re.compile(r"(in|out):[a-z0-9_-]+")
 _RESERVED = frozenset({"request", "client", "host"})
+_HONOURED = ("instructions", "speed")
+"""The optional fields of the speech API that a model may leave without effect."""
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "audio": (),
+}
+"""What the default of a request field is in Python; audio has none."""
 
 
 def validate(graph: StageGraph, transports: Collection[str]) -> None:
     """Raise GraphError unless `graph` can run over `transports` (names, without `auto`)."""
+    check_types(graph)
     if not graph.stages:
         raise GraphError("The graph has no stages.")
     _check_unique("stage", (stage.name for stage in graph.stages))
@@ -75,8 +88,6 @@ def _check_edge(edge: Edge, stages: set[str], transports: Collection[str]) -> No
     for end in (edge.source, edge.target):
         if end not in stages:
             raise GraphError(f"Edge {name} dangles: there is no stage {end!r}.", field=end)
-    if edge.kind not in ("payload", "stream"):
-        raise GraphError(f"Edge {name}: a kind is 'payload' or 'stream'.", field=edge.source)
     if edge.transport != "auto" and edge.transport not in transports:
         raise GraphError(
             f"Edge {name}: there is no transport {edge.transport!r}.",
@@ -126,6 +137,48 @@ def _check_task(task: Task, stages: set[str], edges: Iterable[Edge]) -> None:
                 raise GraphError(
                     f"Task {task.name!r}: its {what} {name!r} is no stage.", field=task.name
                 )
+    _check_honours(task)
+    _check_unique(f"task {task.name!r} field", (field.name for field in task.fields))
+    for field in task.fields:
+        _check_request_field(field, task)
+    _check_outputs(task, edges)
+
+
+def _check_honours(task: Task) -> None:
+    unknown = sorted(task.honours.difference(_HONOURED)) if task.name == "speech" else []
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], _HONOURED, n=1)
+        raise GraphError(
+            f"Task {task.name!r}: honours names {unknown[0]!r}, which is no field that a speech "
+            f"model may honour.{f' Did you mean {close[0]!r}?' if close else ''}",
+            hint=f"Known: {', '.join(_HONOURED)}. Fields of the model's own go into fields.",
+            field=task.name,
+        )
+
+
+def _check_request_field(field: RequestField, task: Task) -> None:
+    what = f"Task {task.name!r}: field {field.name!r}"
+    default, low, high = field.default, field.minimum, field.maximum
+    if default is not None and not _is_of_type(default, field.type):
+        raise GraphError(
+            f"{what} is of type {field.type}, but its default is {default!r}.", field=task.name
+        )
+    if low is not None and high is not None and not low <= high:
+        raise GraphError(f"{what} has minimum {low} above maximum {high}.", field=task.name)
+    if isinstance(default, (int, float)) and (
+        (low is not None and not low <= default) or (high is not None and not default <= high)
+    ):
+        raise GraphError(
+            f"{what} has a default, {default!r}, outside its minimum and maximum.", field=task.name
+        )
+
+
+def _is_of_type(value: object, kind: str) -> bool:
+    wanted = _TYPES[kind]
+    return isinstance(value, wanted) and (bool in wanted or not isinstance(value, bool))
+
+
+def _check_outputs(task: Task, edges: Iterable[Edge]) -> None:
     reached = _reached(task.entry, edges)
     for output in task.outputs:
         if not output.modality:

@@ -64,7 +64,10 @@ FAULTS = {
     ),
     "dangling source": (with_edge(source="x", target="b"), "x -> b .payload. dangles"),
     "dangling target": (with_edge(source="a", target="x"), "there is no stage 'x'"),
-    "kind": (with_edge(source="a", target="c", kind="pipe"), "a -> c .pipe.: a kind is"),
+    "kind": (
+        with_edge(source="a", target="c", kind="pipe"),
+        "a -> c .pipe.: kind is a str, 'pipe'; expected 'payload' or 'stream'",
+    ),
     "transport": (
         with_edge(source="a", target="c", transport="pigeon"),
         "a -> c .payload.: there is no transport 'pigeon'",

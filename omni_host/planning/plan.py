@@ -12,6 +12,7 @@ from omni_host.deployment import Deployment, StagePlan
 from omni_host.errors import PluginError
 from omni_host.graph import StageSpec
 from omni_host.graph_checks import validate
+from omni_host.graph_types import check_types
 from omni_host.offers import EngineSpec, ModelRef, PlatformProbe
 from omni_host.planning.overrides import override
 from omni_host.planning.placement import device_of, processes_of
@@ -40,6 +41,7 @@ def plan(
     platform = plugins.platform(values.platform.name)
     transports = plugins.transports()
     built = plugins.build_stages(resolved.owner, resolved.model, values.model.options, platform)
+    check_types(built)
     graph = override(built, settings, transports)
     validate(graph, transports)
     stages = {

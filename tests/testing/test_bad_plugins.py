@@ -69,7 +69,9 @@ HOST = {
     "another graph each time": plugin("moody", "its_graph_depends_on_the_arguments_alone"),
     "order of a set": plugin("unordered", "its_graph_depends_on_the_arguments_alone"),
     "a tuple as argument": plugin("unplain", "its_graph_is_plain_data"),
-    "a field's type": plugin("mistyped", "its_graph_is_plain_data"),
+    "a field's type": plugin(
+        "mistyped", "its_graph_is_valid", "its_graph_is_plain_data", stops=True
+    ),
     "weights": touch("weights"),
     "large file": touch("large file"),
     "writing": touch("writing"),
