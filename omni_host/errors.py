@@ -88,9 +88,10 @@ class OmniError(Exception):
         """What crosses a process boundary; `error_from_data` is the inverse."""
         return {
             "code": self.code,
-            "message": self.message,
-            "hint": self.hint,
-            "field": self.field,
+            # A stage may put anything into its errors; only text can be carried, as UTF-8.
+            "message": _text(self.message),
+            "hint": _text(self.hint),
+            "field": None if self.field is None else _text(self.field),
             **self._extra(),
         }
 
@@ -268,12 +269,18 @@ class CancelledError(RequestError):
 def _tree(root: type[OmniError]) -> dict[str, type[OmniError]]:
     found = {root.code: root}
     for child in root.__subclasses__():
-        found.update(_tree(child))
+        if child.__module__ == __name__:  # a plugin's own are told as what they inherit from
+            found.update(_tree(child))
     return found
+
+
+def _text(value: object) -> str:
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def error_from_data(data: dict[str, Any]) -> OmniError:
     """Rebuild an error that crossed a process boundary; an unknown code gives the root."""
     kind = _tree(OmniError).get(data.get("code", ""), OmniError)
-    extra = {"retry_after": data["retry_after"]} if "retry_after" in data else {}
+    retries = issubclass(kind, QueueFullError) and "retry_after" in data
+    extra = {"retry_after": data["retry_after"]} if retries else {}
     return kind(data["message"], hint=data.get("hint", ""), field=data.get("field"), **extra)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -76,15 +76,16 @@ class Batcher:
     def finish(
         self,
         entries: list[Entry],
-        results: Sequence[Any],
+        results: list[Any],
         error: BaseException | None,
         started: float,
         ended: float,
     ) -> None:
-        """Settle a batch that ran from `started` to `ended` (of `perf_counter`)."""
+        """Settle a batch that ran from `started` to `ended` (of `perf_counter`).
+
+        There is one result an entry, unless there is an error.
+        """
         self._running -= 1
-        if error is None and len(results) != len(entries):
-            error = ValueError(f"{len(entries)} calls gave {len(results)} results")
         for index, entry in enumerate(entries):
             entry.queue_s = started - entry.queued
             entry.busy_s = ended - started

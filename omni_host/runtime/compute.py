@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from typing import Any
 from omni_host.runtime.latch import Latch
 
 __all__ = ["ComputeThread", "Work"]
+
+_log = logging.getLogger(__name__)
 
 
 class Work:
@@ -106,4 +109,7 @@ class ComputeThread:
         self._waking = False
         while self._finished:
             work = self._finished.popleft()
-            work.done(work)
+            try:
+                work.done(work)
+            except Exception:  # noqa: BLE001 - what else has finished must be handed on
+                _log.exception("%s: a result was not taken", self._name)

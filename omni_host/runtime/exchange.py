@@ -6,16 +6,18 @@ the edge's transport.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from omni_host.deployment import Deployment
-from omni_host.errors import OmniError, StageDiedError
+from omni_host.errors import OmniError, StageDiedError, StageFailedError
 from omni_host.routing import REQUEST
 from omni_host.runtime import messages as m
 from omni_host.runtime.job import StageJob
 from omni_host.runtime.links import HOST, Link, Links
 from omni_host.runtime.mailbox import Mailbox
+from omni_host.runtime.stage_faults import failure
 from omni_host.runtime.stage_host import StageHost
 from omni_host.runtime.wire import PayloadCodec
 from omni_host.stage import RequestInfo
@@ -23,6 +25,8 @@ from omni_host.stage import RequestInfo
 __all__ = ["Exchange"]
 
 Frames = Sequence[bytes]
+
+_log = logging.getLogger(__name__)
 
 
 class Exchange:
@@ -81,7 +85,10 @@ class Exchange:
         """Hand a message that concerns one request on, keep it, or drop it."""
         number = message[1]
         if number in self._active:
-            self._deliveries[message[0]](sender, *message[1:])
+            try:
+                self._deliveries[message[0]](sender, *message[1:])
+            except Exception as error:  # noqa: BLE001 - the worker's border: no request may hang on it
+                self._fail_all(number, error)
         elif number > self._highest:
             self._early.setdefault(number, []).append((sender, message))
         else:
@@ -109,7 +116,10 @@ class Exchange:
             self._hosts[job.stage].open(job)
         if frames is not None:
             entries = [job for job in opened if REQUEST in job.links.payloads]
-            self._entry_payload(sender, entries, frames)
+            try:
+                self._entry_payload(sender, entries, frames)
+            except Exception as error:  # noqa: BLE001 - as in `deliver`
+                self._fail_all(number, error)
         for early in sorted(self._early):
             if early > number:
                 break
@@ -229,7 +239,21 @@ class Exchange:
 
     def job_failed(self, job: StageJob, error: OmniError) -> None:
         self._close(job)
-        self._mailbox.post(HOST, (m.FAILED, job.number, job.stage, error.to_data()))
+        try:
+            self._mailbox.post(HOST, (m.FAILED, job.number, job.stage, error.to_data()))
+        except Exception as fault:  # noqa: BLE001 - an error of a plugin's own may hold anything
+            told = StageFailedError(
+                f"Stage {job.stage!r} failed, and its {type(error).__name__} cannot be "
+                f"carried: {type(fault).__name__}.",
+                field=job.stage,
+            )
+            self._mailbox.post(HOST, (m.FAILED, job.number, job.stage, told.to_data()))
+
+    def _fail_all(self, number: int, error: Exception) -> None:
+        """A message of this request could not be handed on: no stage here can rely on the rest."""
+        _log.info("request %d: a message was not handed on", number, exc_info=error)
+        for job in tuple(self._active.get(number, {}).values()):
+            self._hosts[job.stage].fail(job, failure(job.stage, error))
 
     def job_dropped(self, job: StageJob) -> None:
         self._close(job)

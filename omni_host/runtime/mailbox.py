@@ -153,4 +153,7 @@ class Mailbox:
         if sender in self._forgotten:
             return
         for message in messages:
-            self._receive(sender, message)
+            try:
+                self._receive(sender, message)
+            except Exception:  # noqa: BLE001 - the process' border: the other messages must arrive
+                _log.exception("%s: a message of %s was not taken", self.endpoint, sender)

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
-from omni_host.errors import OmniError, StageFailedError
+from omni_host.errors import OmniError
 from omni_host.graph import StageSpec
 from omni_host.runtime.batcher import Batcher, Entry
 from omni_host.runtime.compute import ComputeThread, Work
 from omni_host.runtime.job import StageJob
 from omni_host.runtime.latch import Latch
+from omni_host.runtime.stage_faults import failure, results_of
 from omni_host.stage import Call
 
 __all__ = ["StageHost", "StageOutcomes"]
@@ -23,6 +24,9 @@ __all__ = ["StageHost", "StageOutcomes"]
 _log = logging.getLogger(__name__)
 
 BatchFunction = Callable[[Sequence[Any]], Any]
+
+_EXITS = (SystemExit, KeyboardInterrupt)
+"""What asyncio would end the whole process for, were it to leave a task."""
 
 
 class StageOutcomes(Protocol):
@@ -156,13 +160,9 @@ class StageHost:
             self._outcomes.job_finished(job, busy_s)
 
     def _typed(self, error: BaseException) -> OmniError:
-        if isinstance(error, OmniError):
-            return error
-        name = self.spec.name
-        _log.debug("stage %s failed", name, exc_info=error)
-        return StageFailedError(
-            f"Stage {name!r} failed: {type(error).__name__}: {error}", field=name
-        )
+        if not isinstance(error, OmniError):
+            _log.info("stage %s failed", self.spec.name, exc_info=error)
+        return failure(self.spec.name, error)
 
     async def _process(self, job: StageJob) -> None:
         started = perf_counter()
@@ -175,7 +175,7 @@ class StageHost:
         except asyncio.CancelledError:
             if not job.cancelled:
                 job.error = asyncio.CancelledError("the stage cancelled itself")
-        except Exception as error:  # noqa: BLE001 - the border to a stage's code
+        except (Exception, *_EXITS) as error:  # noqa: BLE001 - the border to a stage's code
             if not job.cancelled:
                 job.error = error
         self._leave(job, max(0.0, perf_counter() - started - job.waited_s))
@@ -190,7 +190,7 @@ class StageHost:
             try:
                 job.deliver(entry.result)
                 job.close()
-            except OmniError as error:
+            except Exception as error:  # noqa: BLE001 - a result may be anything; nobody waits above
                 job.error = error
         self._leave(job, entry.busy_s)
 
@@ -234,21 +234,25 @@ class StageHost:
             batcher.finish(entries, work.result, work.error, work.started, work.ended)
 
         batcher = self._batchers[fn]
-        self._compute.submit(lambda: fn(items), done)
+        self._compute.submit(lambda: self._results(fn, fn(items), len(items)), done)
 
     def _run_async(self, fn: BatchFunction, entries: list[Entry]) -> None:
         self._spawn(self._await_batch(fn, entries, self._batchers[fn]))
 
     async def _await_batch(self, fn: BatchFunction, entries: list[Entry], batcher: Batcher) -> None:
         started = perf_counter()
-        results: Sequence[Any] = ()
+        results: list[Any] = []
         error: BaseException | None = None
         try:
-            results = await fn([entry.item for entry in entries])
-        except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - a stage's code
+            returned = await fn([entry.item for entry in entries])
+            results = self._results(fn, returned, len(entries))
+        except (Exception, asyncio.CancelledError, *_EXITS) as raised:  # noqa: BLE001 - a stage's code
             error = raised
         batcher.finish(entries, results, error, started, perf_counter())
         self._forget_task()
+
+    def _results(self, fn: BatchFunction, returned: Any, count: int) -> list[Any]:
+        return results_of(self.spec.name, getattr(fn, "__name__", "the function"), returned, count)
 
     def _spawn(self, coroutine: Any) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)

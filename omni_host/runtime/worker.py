@@ -28,6 +28,7 @@ from omni_host.runtime.dotted import resolve
 from omni_host.runtime.exchange import Exchange
 from omni_host.runtime.links import HOST
 from omni_host.runtime.mailbox import Mailbox
+from omni_host.runtime.stage_faults import start_failure
 from omni_host.runtime.stage_host import StageHost
 from omni_host.runtime.switchboard import Switchboard
 from omni_host.stage import StageContext
@@ -95,8 +96,8 @@ class Worker:
             await self._build()
         except OmniError as error:
             self._post(m.START_FAILED, error.to_data())
-        except Exception as error:  # noqa: BLE001 - the border to plugins' and stages' code
-            _log.debug("process %s did not start", self._boot.process, exc_info=error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the border to plugins' and stages' code
+            _log.info("process %s did not start", self._boot.process, exc_info=error)
             failure = StageStartError(f"{type(error).__name__}: {error}")
             self._post(m.START_FAILED, failure.to_data())
         else:
@@ -129,11 +130,9 @@ class Worker:
             await host.build(partial(_make, plan.spec.target, context))
         except OmniError:
             raise
-        except Exception as error:
-            _log.debug("stage %s did not start", name, exc_info=error)
-            raise StageStartError(
-                f"Stage {name!r} did not start: {type(error).__name__}: {error}", field=name
-            ) from error
+        except (Exception, SystemExit) as error:
+            _log.info("stage %s did not start", name, exc_info=error)
+            raise start_failure(name, error) from error
         edges = self._deployment.graph.edges
         if host.batched and any(e.target == name and e.kind == "stream" for e in edges):
             raise StageStartError(
@@ -165,7 +164,7 @@ class Worker:
         for host in self._hosts:
             try:
                 await host.close()
-            except Exception:  # noqa: BLE001 - a stage's code; the others are still to be closed
+            except (Exception, SystemExit):  # noqa: BLE001 - a stage's code; others are to be closed
                 _log.exception("stage %s did not close", host.spec.name)
         self._mailbox.close(_LINGER_S)
         self._switchboard.close()

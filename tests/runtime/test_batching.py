@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from omni_host.errors import StageFailedError
 from omni_host.graph import Batching, Output, Task
 from omni_host.runtime import Limits
 from tests.runtime.deployments import deploy, stage
-from tests.runtime.running import answer, run, running
+from tests.runtime.running import answer, holding, run, running, until
 
 
 def batched(toy: str, **batching):
@@ -76,11 +77,65 @@ def test_a_call_may_fail_alone_of_its_batch():
     run(main())
 
 
-def test_a_batch_that_gives_too_few_results_fails_by_name():
+RETURNED = {
+    "none": "NoneType",
+    "int": "int",
+    "generator": "generator",
+    "string": "str",
+    "mapping": "dict",
+    "coroutine": "coroutine",
+    "too few": "0 results",
+    "too many": "3 results",
+}
+
+
+@pytest.mark.parametrize(
+    ("toy", "function"),
+    [("BadBatch", "run_batch"), ("AsyncBadBatch", "run_batch"), ("BadStep", "step")],
+)
+def test_a_batch_that_gives_no_results_fails_each_of_its_requests_by_name(toy, function):
+    def deployment():
+        batching = Batching(max_size=2, max_wait_s=50)
+        names = list(RETURNED)
+        return deploy(
+            tuple(
+                stage(
+                    f"s{index}",
+                    toy,
+                    batching=batching,
+                    max_concurrent=2,
+                    server_args={"returns": name},
+                )
+                for index, name in enumerate(names)
+            ),
+            (),
+            tuple(
+                Task(
+                    name=name,
+                    entry=(f"s{index}",),
+                    outputs=(Output(stage=f"s{index}", modality="x"),),
+                )
+                for index, name in enumerate(names)
+            ),
+            fused=True,
+        )
+
     async def main():
-        async with running(batched("Short")) as pipeline:
-            with pytest.raises(Exception, match="Stage 'a' failed: ValueError: 1 calls gave 0 res"):
-                await answer(pipeline)
+        async with running(deployment()) as pipeline:
+            for index, (name, returned) in enumerate(RETURNED.items()):
+                # More than are let inside at once: a place that leaks would be missed.
+                found = await asyncio.gather(
+                    *(answer(pipeline, name) for _ in range(4)), return_exceptions=True
+                )
+                for error in found:
+                    assert isinstance(error, StageFailedError)
+                    assert error.message == (
+                        f"Stage 's{index}' failed: {function} returned {returned}, "
+                        "expected a sequence of 2 results"
+                    )
+                    assert error.field == f"s{index}"
+            await until(lambda: pipeline.snapshot().running == 0)
+            assert holding(pipeline) == {}
 
     run(main())
 

@@ -154,3 +154,29 @@ def test_credits_come_back_in_lumps_and_a_reader_that_stops_says_so():
         ]
 
     run(main())
+
+
+def test_a_message_that_cannot_be_handed_on_fails_its_request_alone():
+    async def main():
+        made, desk = await exchange()
+        open_request(made, 7)
+        open_request(made, 8)
+        await turns()
+        decode = desk.decode
+
+        def broken(frames: Any, owner: str) -> Any:
+            if frames == ["broken"]:
+                raise OSError("the segment is gone")
+            return decode(frames, owner)
+
+        desk.decode = broken  # type: ignore[method-assign]
+        made.deliver("a.1", (m.PAYLOAD, 7, "b", "a", ["broken"]))
+        made.deliver("a.1", (m.PAYLOAD, 8, "b", "a", ["payload"]))
+        made.deliver("a.1", (m.END, 8, "b", "a"))
+        await turns()
+        (failed,) = (post for post in desk.posts if post[1] == m.FAILED)
+        assert failed[2:4] == (7, "b")
+        assert "OSError: the segment is gone" in failed[4]["message"]
+        assert desk.posts[-1][:4] == ("host", m.FINISHED, 8, "b")
+
+    run(main())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 
 import pytest
 
 from omni_host.errors import InvalidRequestError, StageFailedError, WireError
 from omni_host.graph import Edge, Output, Task
 from tests.runtime.deployments import deploy, stage
-from tests.runtime.running import answer, holding, run, running, until
+from tests.runtime.running import answer, holding, pid_of, run, running, until
 
 HOWS = ("typed", "untyped", "compute", "value", "nothing", "twice")
 
@@ -48,7 +50,7 @@ def deployment(*, fused: bool):
 def test_an_error_reaches_the_client_typed_and_ends_the_request_everywhere(fused):
     expected = {
         "typed": (InvalidRequestError, "This voice is unknown.", "voice"),
-        "untyped": (StageFailedError, "Stage 'untyped' failed: KeyError: 'lost'", "untyped"),
+        "untyped": (StageFailedError, "Stage 'untyped' failed: KeyError: 'lost' (toy", "untyped"),
         "compute": (StageFailedError, "Stage 'compute' failed: ValueError: invalid lit", "compute"),
         "value": (WireError, "object", None),
         "nothing": (StageFailedError, "it ended without a payload for sink", "nothing"),
@@ -88,5 +90,76 @@ def test_a_payload_that_cannot_be_carried_is_the_clients_error():
             with pytest.raises(WireError, match="set"):
                 await answer(pipeline, "well", payload={"count": {1, 2}})
             assert await answer(pipeline, "well", payload={"count": 1}) == [0]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "sentence"),
+    [
+        ("surrogate", StageFailedError, "half a letter: \\ud800"),
+        ("speechless", StageFailedError, "SpeechlessError: an error that cannot be shown"),
+        ("untold", InvalidRequestError, "<object object"),
+        (
+            "uncarried",
+            StageFailedError,
+            "Stage 'a' failed, and its UncarriedError cannot be carried",
+        ),
+    ],
+)
+def test_an_error_that_cannot_be_sent_as_it_is_ends_the_request_all_the_same(how, kind, sentence):
+    async def main():
+        async with running(alone("OddError")) as pipeline:
+            for _ in range(2):
+                with pytest.raises(kind) as caught:
+                    await answer(pipeline, payload={"text": how})
+                assert sentence in caught.value.message
+            assert await answer(pipeline, payload={"text": "well"}) == ["well"]
+
+    run(main())
+
+
+def alone(toy: str):
+    return deploy(
+        (stage("a", toy, max_concurrent=1),),
+        (),
+        (Task(name="t", entry=("a",), outputs=(Output(stage="a", modality="data"),)),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("toy", "how"),
+    [
+        ("Exit", "process"),
+        ("Exit", "compute"),
+        ("Exit", "batch"),
+        ("ExitBatch", "batch"),
+        ("AsyncExitBatch", "batch"),
+    ],
+)
+def test_a_stage_that_exits_fails_its_request_and_nothing_else(toy, how, caplog):
+    async def main():
+        async with running(alone(toy)) as pipeline:
+            pid = pid_of(pipeline, "a")
+            with pytest.raises(StageFailedError, match="Stage 'a' failed: SystemExit: .?3"):
+                await answer(pipeline, payload={"text": how})
+            assert len(await answer(pipeline, payload={"text": "well"})) == 1
+            assert pid_of(pipeline, "a") == pid
+
+    run(main())
+    assert "Traceback" not in caplog.text
+
+
+def test_the_place_is_told_and_the_traceback_is_logged_for_who_asks(caplog):
+    async def main():
+        with caplog.at_level(logging.INFO):
+            async with running(deployment(fused=False)) as pipeline:
+                for how in ("untyped", "compute"):
+                    with pytest.raises(StageFailedError) as caught:
+                        await answer(pipeline, how, payload={"count": 10})
+                    assert re.search(r" \(toy_stages\.py:\d+ in process\)$", caught.value.message)
+                    assert caught.value.hint == "-v shows the traceback"
+        assert "KeyError: 'lost'" in caplog.text
+        assert "Traceback" in caplog.text
 
     run(main())

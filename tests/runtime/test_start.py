@@ -41,6 +41,20 @@ def test_a_stage_that_raises_is_named(fused):
     assert "Stage 'odd' did not start: ValueError: no such weights" in error.message
 
 
+def test_a_stage_that_exits_is_named_with_the_place(caplog):
+    deployment = deploy(
+        (stage("a", "Exit", server_args={"at_once": True}),),
+        (),
+        (Task(name="t", entry=("a",), outputs=(Output(stage="a", modality="text"),)),),
+    )
+    error = run(refused(deployment))
+    assert isinstance(error, StageStartError)
+    assert "Stage 'a' did not start: SystemExit: no licence (toy_stages.py:" in error.message
+    assert error.message.endswith(" in __init__)")
+    assert error.hint == "-v shows the traceback"
+    assert "Traceback" not in caplog.text
+
+
 def test_a_process_that_ends_while_it_loads_brings_its_last_output():
     error = run(refused(toys("Die")))
     assert isinstance(error, StageStartError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -182,11 +183,54 @@ class FailSome(Toy):
         return [refusal if call.input["text"] == "bad" else len(calls) for call in calls]
 
 
-class Short(Toy):
-    """Returns fewer results than calls."""
+class BadBatch(Toy):
+    """Returns what no batch function may, as `returns` says."""
 
-    def run_batch(self, calls: Sequence[Call]) -> Sequence[Any]:
-        return []
+    def run_batch(self, calls: Sequence[Call]) -> Any:
+        return bad_results(self.args["returns"], calls)
+
+
+class AsyncBadBatch(BadBatch):
+    """The same on the event loop."""
+
+    async def run_batch(self, calls: Sequence[Call]) -> Any:
+        return bad_results(self.args["returns"], calls)
+
+
+class BadStep(Toy):
+    """The same through `job.batch`."""
+
+    async def process(self, job: Job) -> None:
+        await job.emit(await job.batch(self.step, await job.payload()))
+
+    def step(self, items: Sequence[Any]) -> Any:
+        return bad_results(self.args["returns"], items)
+
+
+class OddError(Toy):
+    """Raises errors that cannot be sent as they are."""
+
+    async def process(self, job: Job) -> None:
+        how = (await job.payload())["text"]
+        if how == "surrogate":
+            raise ValueError("half a letter: \ud800")
+        if how == "speechless":
+            raise SpeechlessError
+        if how == "untold":
+            raise InvalidRequestError(object(), field=object())  # type: ignore[arg-type]
+        if how == "uncarried":
+            raise UncarriedError("It holds something.")
+        await job.emit(how)
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class UncarriedError(InvalidRequestError):
+    def _extra(self) -> dict[str, Any]:
+        return {"what": object()}
 
 
 class Die(Toy):
@@ -211,6 +255,35 @@ class Refuse(Toy):
     def __init__(self, context: StageContext) -> None:
         super().__init__(context)
         raise ValueError("no such weights")
+
+
+class Exit(Toy):
+    """Calls `sys.exit` while it is built, or where the payload says."""
+
+    def __init__(self, context: StageContext) -> None:
+        super().__init__(context)
+        if self.args.get("at_once"):
+            sys.exit("no licence")
+
+    async def process(self, job: Job) -> None:
+        how = (await job.payload())["text"]
+        if how == "process":
+            sys.exit(3)
+        if how == "compute":
+            await job.compute(sys.exit, 3)
+        if how == "batch":
+            await job.batch(sys.exit, 3)
+        await job.emit(how)
+
+
+class ExitBatch(Toy):
+    def run_batch(self, calls: Sequence[Call]) -> Sequence[Any]:
+        return sys.exit(3) if calls[0].input["text"] == "batch" else [0] * len(calls)
+
+
+class AsyncExitBatch(ExitBatch):
+    async def run_batch(self, calls: Sequence[Call]) -> Sequence[Any]:
+        return super().run_batch(calls)
 
 
 class Closing(Toy):
@@ -266,6 +339,19 @@ class Hop(Toy):
     async def process(self, job: Job) -> None:
         payload = await job.payload()
         await job.emit(time.perf_counter_ns() - payload["sent"])
+
+
+def bad_results(name: str, items: Sequence[Any]) -> Any:
+    return {
+        "none": None,
+        "int": 7,
+        "generator": (item for item in items),
+        "string": "x" * len(items),
+        "mapping": dict.fromkeys(range(len(items))),
+        "coroutine": asyncio.sleep(0) if name == "coroutine" else None,
+        "too few": [],
+        "too many": [*items, None],
+    }[name]
 
 
 def sizes(items: Sequence[Any]) -> Sequence[int]:
