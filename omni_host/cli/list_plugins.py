@@ -26,7 +26,12 @@ COLOURS = {"loaded": "green", "found": "green", "broken": "red", "blocked": "yel
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--no-load", is_flag=True, help="Read metadata only: import no plugin.")
-@click.option("--check", is_flag=True, help="Exit with 3 if anything is wrong.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Exit with 3 if anything is wrong. With --no-load that is what metadata shows: "
+    "a plugin that cannot be imported passes.",
+)
 @shared_options
 def list_plugins(*, as_json: bool, no_load: bool, check: bool) -> None:
     """List the installed plugins, what each provides, and every fault with its fix.

@@ -16,8 +16,9 @@ import pluggy
 from omni_host import hookspecs
 from omni_host.errors import HookError, OmniError
 from omni_host.plugins import import_guard
-from omni_host.plugins.faults import Fault, FaultKind, log_fault, upgrade_or_block
+from omni_host.plugins.faults import Fault, FaultKind, as_sentence, log_fault, upgrade_or_block
 from omni_host.plugins.loading import LoadedPlugin
+from omni_host.plugins.plugin_sources import PluginSource, raised
 from omni_host.plugins.results import Expect, UnexpectedResultError
 
 __all__ = ["HookCalls"]
@@ -80,7 +81,7 @@ class HookCalls:
             raise self._hook_error(asked, hook, str(error)) from None
         except BaseException as error:
             culprit = self._culprit(error, asked)
-            raise self._hook_error(culprit, hook, f"raised {_described(error)}") from error
+            raise self._hook_error(culprit, hook, f"raised {raised(error)}", error) from error
 
     def ask_isolated(self, plugin: str, hook: str, expect: Expect[T], **arguments: Any) -> T | None:
         """As `ask`; an error becomes a fault of the plugin and the answer None."""
@@ -100,7 +101,9 @@ class HookCalls:
     def isolate(self, plugin: str, hook: str, error: OmniError) -> None:
         """Record `error` as a fault and go on."""
         text = error.message if isinstance(error, HookError) else f"{hook} raised {error}"
-        self.record(plugin, "hook-failed", text.removeprefix(f"{self._loaded[plugin]}: "))
+        cause = text.removeprefix(f"{self._loaded[plugin]}: ").removesuffix(".")
+        fix = error.hint if isinstance(error, HookError) else ""
+        self.record(plugin, "hook-failed", cause, fix)
 
     def record(self, plugin: str, kind: FaultKind, cause: str, fix: str = "") -> None:
         """Report and log a fault of a loaded plugin, once."""
@@ -111,7 +114,7 @@ class HookCalls:
             version=distribution.version,
             kind=kind,
             cause=cause,
-            fix=fix or upgrade_or_block(plugin, distribution.name),
+            fix=fix or _fix(self._loaded[plugin]),
         )
         if fault not in self._faults:
             self._faults.append(fault)
@@ -126,14 +129,24 @@ class HookCalls:
             frame = frame.tb_next
         return culprit
 
-    def _hook_error(self, plugin: LoadedPlugin, hook: str, what: str) -> HookError:
-        hint = upgrade_or_block(plugin.name, plugin.distribution.name)
-        return HookError(f"{plugin}: {hook} {what}.", hint=hint, field=plugin.name)
+    def _hook_error(
+        self, plugin: LoadedPlugin, hook: str, what: str, error: BaseException | None = None
+    ) -> HookError:
+        source = PluginSource.of(plugin.module.__name__)
+        line = source.shown_line(error) if source and error else ""
+        return HookError(
+            as_sentence(f"{plugin}: {hook} {what}{line}"),
+            hint=_fix(plugin, error),
+            field=plugin.name,
+        )
 
 
 def _wraps(implementation: pluggy.HookImpl) -> bool:
     return implementation.wrapper or implementation.hookwrapper
 
 
-def _described(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+def _fix(plugin: LoadedPlugin, error: BaseException | None = None) -> str:
+    source = PluginSource.of(plugin.module.__name__)
+    if source is None:
+        return upgrade_or_block(plugin.name, plugin.distribution.name)
+    return source.fix(plugin.name, plugin.distribution.name, error)

@@ -26,7 +26,7 @@ from omni_host.plugins.calls import HookCalls
 from omni_host.plugins.claims import Claims, registrations
 from omni_host.plugins.discovery import Discovery, discover
 from omni_host.plugins.entry_points import PLUGINS
-from omni_host.plugins.faults import Fault, did_you_mean, log_fault
+from omni_host.plugins.faults import Fault, as_sentence, did_you_mean, log_fault
 from omni_host.plugins.hardware import PLATFORMS, PlatformChoice
 from omni_host.plugins.loading import LoadedPlugin, load_plugin
 from omni_host.plugins.lock import Lock, LockedPlugin
@@ -324,7 +324,9 @@ def _load_exactly(locked: LockedPlugin, discovery: Discovery) -> LoadedPlugin:
     result = load_plugin(points[0])
     if isinstance(result, Fault):
         raise LockError(
-            f"{locked} does not load: {result.cause}.", hint=result.fix, field=locked.name
+            as_sentence(f"{locked} does not load: {result.cause}"),
+            hint=result.fix,
+            field=locked.name,
         )
     return result
 

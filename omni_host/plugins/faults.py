@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Fault", "FaultKind", "close_matches", "did_you_mean", "log_fault", "upgrade_or_block"]
+__all__ = [
+    "Fault",
+    "FaultKind",
+    "as_sentence",
+    "close_matches",
+    "did_you_mean",
+    "log_fault",
+    "upgrade_or_block",
+]
 
 FaultKind = Literal[
     "malformed-entry-points",
@@ -75,6 +83,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def upgrade_or_block(plugin: str, distribution: str) -> str:
     """What an operator can do about a defect of a plugin."""
     return f"pip install --upgrade {distribution}, or leave it out: --plugins-block {plugin}"
+
+
+def as_sentence(text: str) -> str:
+    """`text` with a full stop, unless it ends a sentence already."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def log_fault(fault: Fault) -> None:

@@ -14,6 +14,7 @@ from omni_host.plugins.entry_points import EntryPoint
 from omni_host.plugins.faults import Fault, FaultKind, upgrade_or_block
 from omni_host.plugins.hook_checks import hook_problem
 from omni_host.plugins.import_guard import FORBIDDEN
+from omni_host.plugins.plugin_sources import PluginSource, raised
 
 __all__ = ["LoadedPlugin", "load_plugin"]
 
@@ -43,11 +44,12 @@ def load_plugin(point: EntryPoint) -> LoadedPlugin | Fault:
     except KeyboardInterrupt:
         raise
     except SystemExit as error:
-        return _fault(point, "exits-at-import", f"it ends the process at import: {error.code!r}")
+        cause = f"it ends the process at import: {error.code!r}"
+        return _fault(point, "exits-at-import", cause, error=error)
     except ImportError as error:
         return _import_fault(point, error)
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything; the host goes on
-        return _fault(point, "import-failed", _described(error))
+        return _fault(point, "import-failed", _described(error), error=error)
 
 
 def _checked(point: EntryPoint, module: ModuleType) -> LoadedPlugin | Fault:
@@ -94,19 +96,22 @@ def _import_fault(point: EntryPoint, error: ImportError) -> Fault:
             "forbidden-import",
             f"it imports {missing} in the host process, which never does: "
             "that belongs into the stages, which are named by dotted targets",
+            error=error,
         )
-    whole = isinstance(error, ModuleNotFoundError) and error.name == point.value
+    source = PluginSource.of(point.value)
+    reinstalled = missing and (source is None or source.installed)
     return _fault(
         point,
         "import-failed",
         _described(error),
-        fix=f"pip install --force-reinstall {point.distribution.name}" if missing or whole else "",
+        fix=f"pip install --force-reinstall {point.distribution.name}" if reinstalled else "",
+        error=error,
     )
 
 
 def _described(error: BaseException) -> str:
     """The error's type and text, and where in the plugin it was raised."""
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = raised(error)
     frame = error.__traceback__
     place = ""
     while frame is not None:
@@ -119,8 +124,17 @@ def _described(error: BaseException) -> str:
     return f"{text}{place}"
 
 
-def _fault(point: EntryPoint, kind: FaultKind, cause: str, fix: str = "") -> Fault:
+def _fault(
+    point: EntryPoint,
+    kind: FaultKind,
+    cause: str,
+    fix: str = "",
+    error: BaseException | None = None,
+) -> Fault:
     name = point.distribution.name
+    source = None if fix else PluginSource.of(point.value)
+    if source is not None:
+        fix = source.fix(point.name, name, error)
     return Fault(
         plugin=point.name,
         distribution=name,

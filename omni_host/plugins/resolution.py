@@ -16,13 +16,15 @@ from omni_host.offers import Claim, ModelRef
 from omni_host.plugins.calls import HookCalls
 from omni_host.plugins.claims import Claims
 from omni_host.plugins.faults import close_matches, did_you_mean
-from omni_host.plugins.model_sources import config_names, is_hub_name, is_path, locate
+from omni_host.plugins.model_sources import config_names, is_folder, is_hub_name, is_path, locate
 from omni_host.plugins.results import optional
 from omni_host.plugins.unusable import Unusable
 
 __all__ = ["ModelResolver", "ResolvedModel"]
 
 MODELS = "omni_host.models"
+DEFAULT = "default"
+"""The alias that stands for a model where none is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,7 @@ class ModelResolver:
         """The folder or hub name that an alias stands for, or the reference itself."""
         claimers = self._claims.plugins_for(MODELS, reference)
         if not claimers:
+            self._refuse_no_default(reference)
             self._refuse_misspelt_alias(reference)
             return reference
         usable = [name for name in claimers if name in self._calls.plugins]
@@ -88,6 +91,15 @@ class ModelResolver:
                 field="model",
             )
         return claim.path
+
+    def _refuse_no_default(self, reference: str) -> None:
+        if reference == DEFAULT and not is_folder(reference):
+            raise UnclaimedError(
+                f"No model was named, and no installed plugin claims '{DEFAULT}'."
+                f"{self._unusable.summary()}",
+                hint=f"pip install omni-demo, or any plugin that claims '{DEFAULT}'",
+                field="model",
+            )
 
     def _refuse_misspelt_alias(self, reference: str) -> None:
         if is_path(reference) or is_hub_name(reference):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omni_host.errors import PluginError, PluginLoadError, UnclaimedError
-from omni_host.plugins.faults import Fault
+from omni_host.plugins.faults import Fault, as_sentence
 
 __all__ = ["Unusable"]
 
@@ -30,7 +30,9 @@ class Unusable:
             if name in self.broken:
                 fault = self.broken[name]
                 return PluginLoadError(
-                    f"{what[0].upper()}{what[1:]} needs {fault}.", hint=fault.fix, field=name
+                    as_sentence(f"{what[0].upper()}{what[1:]} needs {fault}"),
+                    hint=fault.fix,
+                    field=name,
                 )
         names = "' and '".join(listed)
         return UnclaimedError(

@@ -49,9 +49,11 @@ class Site:
         modules: Mapping[str, str] | None = None,
         folder: str | None = None,
         kind: str = "dist-info",
+        developed: bool = False,
     ) -> Path:
-        """Write one and return its metadata folder."""
-        place = self.root / (folder or f"site-{len(self.folders):03}-{name}-{version}")
+        """Write one, installed or as its developer has it, and return its metadata folder."""
+        place = self.root / ("src" if developed else "site-packages")
+        place /= folder or f"site-{len(self.folders):03}-{name}-{version}"
         metadata = place / f"{name.replace('-', '_')}-{version}.{kind}"
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
@@ -75,6 +77,7 @@ class Site:
         claims: Mapping[str, tuple[str, ...]] | None = None,
         version: str = "1.0",
         distribution: str | None = None,
+        developed: bool = False,
     ) -> Path:
         """A distribution `omni-NAME` with one plugin in the module `omni_NAME`."""
         distribution = distribution or f"omni-{name}"
@@ -85,7 +88,11 @@ class Site:
         info = info or f"PLUGIN = PluginInfo(name={name!r}, summary='the {name} plugin')\n"
         source = PREAMBLE + info + textwrap.dedent(body)
         return self.distribution(
-            distribution, version=version, entry_points=groups, modules={module: source}
+            distribution,
+            version=version,
+            entry_points=groups,
+            modules={module: source},
+            developed=developed,
         )
 
     def family(self, name: str, *names: str, body: str = GOOD_BODY) -> Path:

@@ -81,7 +81,7 @@ class TestBuildStages:
     def test_an_exception_names_plugin_distribution_and_hook(self, site):
         site.family("tone", body="@hookimpl\ndef build_stages(model): raise KeyError('x')")
         assert refused(site.load()) == (
-            "plugin 'tone' (omni-tone 1.0): build_stages raised KeyError: 'x'."
+            "plugin 'tone' (omni-tone 1.0): build_stages raised KeyError: 'x' (omni_tone.py:6)."
         )
 
     def test_an_exit_is_an_error_as_well(self, site):
@@ -202,7 +202,9 @@ class TestServerArguments:
             assert arguments(plugins)["a"] == (1, "plugin tone")
             assert arguments(plugins)["a"] == (1, "plugin tone")
         (fault,) = plugins.report.faults
-        assert fault.cause == ("customize_server_args raised ZeroDivisionError: division by zero.")
+        assert fault.cause == (
+            "customize_server_args raised ZeroDivisionError: division by zero (omni_other.py:7)"
+        )
         assert caplog.text.count("ZeroDivisionError") == 1
         site.plugin("chip", patching("1 / 0"), claims={"platforms": ("cpu",)})
         with pytest.raises(HookError, match="plugin 'chip'"):

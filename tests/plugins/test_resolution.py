@@ -40,6 +40,16 @@ def test_a_folder_belongs_to_the_plugin_that_claims_its_model_type(site):
     assert site.load().resolve_model(str(site.model("m", TONE))).owner == "tone"
 
 
+def test_without_a_model_plugin_it_is_said_which_to_install(site, monkeypatch):
+    site.host()
+    error = refused(UnclaimedError, site.load(), "default")
+    assert error.message == "No model was named, and no installed plugin claims 'default'."
+    assert error.hint == "pip install omni-demo, or any plugin that claims 'default'"
+    site.family("tone", "ToneModel")
+    monkeypatch.chdir(site.model("default", TONE).parent)
+    assert site.load().resolve_model("default").owner == "tone"
+
+
 def test_a_relative_folder_and_one_in_the_home_are_found(site, monkeypatch):
     site.family("tone", "ToneModel")
     folder = site.model("m", TONE)
@@ -170,7 +180,8 @@ def test_an_alias_whose_plugin_raises_is_no_isolated_fault(site):
     body = "@hookimpl\ndef claim_model(model): raise OSError('disk')"
     site.plugin("tone", body, claims={"models": ("tiny",)})
     error = refused(HookError, site.load(), "tiny")
-    assert error.message == "plugin 'tone' (omni-tone 1.0): claim_model raised OSError: disk."
+    said = "plugin 'tone' (omni-tone 1.0): claim_model raised OSError: disk (omni_tone.py:6)."
+    assert error.message == said
 
 
 @pytest.mark.parametrize(
