@@ -322,6 +322,7 @@ def test_a_thousand_recordings_leave_memory_and_descriptors_as_they_were():
         gc.collect()
 
     listen(50)
+    gc.collect()
     before, descriptors = process.memory_info().rss, process.num_fds()
     listen(350)
 

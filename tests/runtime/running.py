@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -81,6 +82,7 @@ def worker_descriptors() -> dict[int, int]:
 
 def left_behind() -> dict[str, Any]:
     """What a pipeline must not leave: child processes, descriptors, shared memory, folders."""
+    gc.collect()
     process = psutil.Process()
     return {
         "children": {child.pid for child in process.children(recursive=True)},

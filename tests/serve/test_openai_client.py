@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gc
 import io
 import wave
 from pathlib import Path
@@ -226,6 +227,7 @@ def test_two_hundred_clients_leave_in_mid_stream_and_nothing_is_left():
     with serving(max_running=200) as server:
         asyncio.run(all_leave(server.url + SPEECH))
         server.wait_until(lambda: not held())
+        gc.collect()
         descriptors = psutil.Process().num_fds()
         asyncio.run(all_leave(server.url + SPEECH))
         server.wait_until(lambda: not held())

@@ -340,4 +340,5 @@ def test_closing_gives_every_descriptor_back(transport: Open) -> None:
 
 
 def _descriptors() -> int:
+    gc.collect()
     return len(list(Path("/proc/self/fd").iterdir()))

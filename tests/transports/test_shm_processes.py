@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,6 +76,7 @@ class Site:
 def traces() -> tuple[int, list[str]]:
     """Open descriptors of this process, and the segments of these tests that have a name."""
     names = sorted(path.name for path in Path("/dev/shm").glob("omni-peertest-*"))
+    gc.collect()
     return len(list(Path("/proc/self/fd").iterdir())), names
 
 
