@@ -111,13 +111,14 @@ class Task:
     """Something the model can be asked to do.
 
     Attributes:
-        name: `speech`, `transcription` or `chat` are served by the host's API;
-            others are reached through the coordinator.
+        name: `speech` is served by the host's API and by `omni speak`; a task of any
+            other name is reached through `omni_host.runtime` alone.
         entry: the stages that receive the request's payload.
         outputs: its terminals; a request's `out:` tags select among them.
         voices: the built-in voices, the default first.
-        honours: which optional fields of the OpenAI API have an effect, such as
-            `instructions` or `speed`; others are refused with a 400.
+        honours: which optional fields of the OpenAI API reach the stages. Of `speech`:
+            `instructions`, which is refused with a 400 where it is not named, and `speed`,
+            which is the host's to apply to the audio where it is not named.
         fields: request fields of the family's own.
         max_characters: the longest input text.
     """

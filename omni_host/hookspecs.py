@@ -145,7 +145,7 @@ def stage_stopped(stage: StageSpec, reason: str) -> None:
 def http_routes(context: RouteContext) -> Iterable[Any]:
     """Add routes (starlette `BaseRoute`s) to the API.
 
-    When: the operator enabled it by the plugin's name (`serve.routes`), never by default.
+    When: the operator enabled it by the plugin's name (`plugins.routes`), never by default.
     On error: isolated.
     """
     return ()

@@ -168,3 +168,15 @@ def test_plugin_lists_are_read_before_validation():
 def test_plugin_lists_must_be_names():
     with pytest.raises(ConfigError, match=r"plugins\.allow = 3 \(from --set plugins\.allow\)"):
         plugin_lists(gather(environment={}, assignments=["plugins.allow=3"]))
+
+
+@pytest.mark.parametrize("name", ["PLACMENT", "PLACEMENTS", "PLACEMEMT", "PLACEMNET"])
+def test_a_variable_that_is_nearly_a_setting_is_warned_of(name, caplog):
+    assert gather(environment={f"OMNI_{name}": "fused"}) == {}
+    assert f"OMNI_{name} is no setting. Did you mean 'OMNI_PLACEMENT'?" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["PLACE", "USER", "PLACEMENT_ID", "CONFIG"])
+def test_other_variables_belong_to_other_software(name, caplog, tmp_path):
+    gather(environment={f"OMNI_{name}": write(tmp_path / "a.toml", "")})
+    assert caplog.text == ""

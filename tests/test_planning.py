@@ -170,6 +170,14 @@ def test_overrides_reach_the_stage_and_the_edge():
     assert [plan.edge.credits for plan in deployment.edges] == [8, 1]
 
 
+def test_an_engine_is_refused_where_the_stage_takes_none():
+    with pytest.raises(ConfigError, match="the stage codec takes no engine") as caught:
+        deploy("stages.codec.engine=torch")
+    assert caught.value.field == "stages.codec.engine"
+    assert "--set stages.codec.engine" in caught.value.message
+    assert stage_of(deploy("stages.talker.engine=torch"), "talker").engine.name == "torch"
+
+
 def test_server_arguments_keep_their_sources():
     deployment = deploy("stages.front.server_args.rate=2", "stages.front.server_args.deep={x=1}")
     front = stage_of(deployment, "front")

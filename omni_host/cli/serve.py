@@ -11,6 +11,7 @@ import click
 from omni_host.cli.logs import configure_logging
 from omni_host.cli.options import invocation, model_argument, shared_options
 from omni_host.cli.pipelines import pipeline_of
+from omni_host.cli.speech_task import speech_task
 from omni_host.cli.status import Status
 from omni_host.config.settings import Settings
 from omni_host.deployment import Deployment
@@ -45,6 +46,7 @@ def serve(host: str | None, port: int | None) -> None:
     configure_logging(settings, typed.verbosity)
     plugins = typed.plugins(settings)
     deployment = plan(settings.values.model.reference, settings, plugins)
+    speech_task(deployment)
     asyncio.run(_serve(deployment, plugins, settings))
 
 
@@ -83,11 +85,9 @@ def _options(settings: Settings) -> ServeOptions:
 
 
 def _welcome(url: str, deployment: Deployment) -> str:
-    lines = [f"ready: {url} serves {deployment.name}"]
-    if any(task.name == "speech" for task in deployment.graph.tasks):
-        body = json.dumps({"model": deployment.name, "input": "Good morning."}, ensure_ascii=False)
-        lines.append(
-            f"try: curl {url}/v1/audio/speech -H 'Content-Type: application/json' "
-            f"-d {shlex.quote(body)} -o out.mp3"
-        )
-    return "\n".join(lines)
+    body = json.dumps({"model": deployment.name, "input": "Good morning."}, ensure_ascii=False)
+    return (
+        f"ready: {url} serves {deployment.name}\n"
+        f"try: curl {url}/v1/audio/speech -H 'Content-Type: application/json' "
+        f"-d {shlex.quote(body)} -o out.mp3"
+    )

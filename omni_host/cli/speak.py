@@ -16,10 +16,10 @@ from omni_host.cli.logs import configure_logging
 from omni_host.cli.options import invocation, shared_options
 from omni_host.cli.pipelines import pipeline_of
 from omni_host.cli.request_fields import field_values
+from omni_host.cli.speech_task import SPEECH, speech_task
 from omni_host.cli.status import Status
 from omni_host.cli.terminations import ends_on_signals
 from omni_host.cli.wav_output import WavWriter, wav_output
-from omni_host.deployment import Deployment
 from omni_host.errors import InvalidRequestError, UsageError
 from omni_host.graph import Task
 from omni_host.planning import plan
@@ -27,8 +27,6 @@ from omni_host.runtime import Pipeline, Request
 from omni_host.serve.speech_request import SpeechForm, SpeechOrder
 
 __all__ = ["speak"]
-
-TASK = "speech"
 
 
 @click.command()
@@ -74,7 +72,7 @@ def speak(
     spoken = _standard_input() if text in {None, "-"} else text
     plugins = typed.plugins(settings)
     deployment = plan(settings.values.model.reference, settings, plugins)
-    task = _speech_task(deployment)
+    task = speech_task(deployment)
     asked = {**field_values(fields, task), **given, "model": deployment.name, "input": spoken}
     order = SpeechForm(deployment.name, task).read(asked)
     with wav_output(output, _sample_rate(task)) as wav:
@@ -91,16 +89,6 @@ def _standard_input() -> str:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"Standard input is no UTF-8 text: {error}.") from None
-
-
-def _speech_task(deployment: Deployment) -> Task:
-    tasks = {task.name: task for task in deployment.graph.tasks}
-    if TASK not in tasks:
-        raise UsageError(
-            f"The model {deployment.name} does not speak; its tasks: {', '.join(tasks)}.",
-            hint="omni speak --model demo",
-        )
-    return tasks[TASK]
 
 
 def _sample_rate(task: Task) -> int:
@@ -152,7 +140,7 @@ def _append(wav: WavWriter, tempo: Tempo, samples: NDArray[np.float32]) -> None:
 def _request(order: SpeechOrder) -> Request:
     return Request(
         id="speak",
-        task=TASK,
+        task=SPEECH,
         payload=order.payload,
         inputs=order.inputs,
         outputs=frozenset({"audio"}),

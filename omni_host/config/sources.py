@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -117,11 +118,36 @@ def _from_environment(environment: Mapping[str, str]) -> list[Entry]:
     for variable in sorted(environment):
         prefix, _, name = variable.partition("_")
         if prefix != "OMNI" or ("__" not in name and name.lower() not in TOP_LEVEL):
+            if prefix == "OMNI":
+                _warn_of_misspelt(variable, name.lower())
             continue
         text = environment[variable]
         key = _variable_key(name, variable)
         entries.append(Entry(key=key, value=literal(text), source=variable, text=text))
     return entries
+
+
+def _warn_of_misspelt(variable: str, name: str) -> None:
+    meant = next((known for known in sorted(TOP_LEVEL) if _is_one_edit_away(name, known)), None)
+    if meant is not None:
+        import logging  # noqa: PLC0415 - 5 ms that nobody else need pay
+
+        logging.getLogger("omni_host.config").warning(
+            "The variable %s is no setting. Did you mean 'OMNI_%s'?", variable, meant.upper()
+        )
+
+
+def _is_one_edit_away(name: str, known: str) -> bool:
+    """One letter more, less, of another kind, or two neighbours the other way round."""
+    pairs = zip(name, known, strict=False)
+    start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    one, other = name[start:], known[start:]
+    return (
+        one[1:] == other
+        or one == other[1:]
+        or one[1:] == other[1:]
+        or (one[:2] == other[1::-1] and one[2:] == other[2:])
+    )
 
 
 def _variable_key(name: str, variable: str) -> Key:

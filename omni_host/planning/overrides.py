@@ -28,6 +28,7 @@ def override(
     """
     values = settings.values
     _check_names(settings, "stages", values.stages, [stage.name for stage in graph.stages])
+    _check_engines(settings, graph.stages)
     _check_names(settings, "edges", values.edges, [edge_name(edge) for edge in graph.edges])
     for name, table in values.edges.items():
         if table.transport not in {None, "auto", *transports}:
@@ -90,6 +91,19 @@ def _edge(edge: Edge, settings: Settings) -> Edge:
         transport=table.transport or edge.transport,
         credits=table.credits or edge.credits,
     )
+
+
+def _check_engines(settings: Settings, stages: Iterable[StageSpec]) -> None:
+    for stage in stages:
+        table = settings.values.stages.get(stage.name, StageTable())
+        if table.engine is not None and stage.engine is None:
+            key = ("stages", stage.name, "engine")
+            raise ConfigError(
+                f"{dotted(key)} = {table.engine!r} (from {settings.source(*key)}): the stage "
+                f"{stage.name} takes no engine.",
+                hint=f"Leave {dotted(key)} out.",
+                field=dotted(key),
+            )
 
 
 def _check_names(settings: Settings, table: str, given: Iterable[str], known: list[str]) -> None:

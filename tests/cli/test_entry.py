@@ -52,7 +52,7 @@ def test_a_wrong_command_line_is_a_sentence_and_a_hint(shell, arguments, sentenc
         (["--config", "no.toml"], 2, "no configuration file no.toml (--config)"),
         (["--set", "stages.tonse.device=cpu"], 2, "Did you mean 'tones'?"),
         (["--set", "launcher.name=ray"], 3, "the launcher 'ray'"),
-        (["--set", "stages.tones.engine=mlx"], 3, "the engine 'mlx'"),
+        (["--set", "stages.tones.engine=torch"], 2, "the stage tones takes no engine"),
         (["--plugins-block", "toy"], 3, "toy"),
         (["--plugins-allow", "tyo"], 2, "Did you mean 'toy'?"),
         (["--set", "platform.name=cuda"], 4, "cuda"),
@@ -120,3 +120,14 @@ def test_a_closed_output_is_none(toy):
         """
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", [["serve"], ["speak", "hi", "--model"]])
+def test_a_model_that_does_not_speak_is_explained_and_not_served(toy, command):
+    plugin = toy.site / "toy_plugin.py"
+    plugin.write_text(plugin.read_text().replace('name="speech"', 'name="hearing"'))
+    done = toy.run(*command, "toy")
+    assert done.returncode == 2
+    assert "The model toy does not speak" in done.stderr
+    assert "tasks: hearing." in done.stderr
+    assert "hearing: enters at words" in toy.run("explain", "toy").stdout

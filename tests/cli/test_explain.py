@@ -64,6 +64,9 @@ def test_arguments_of_an_engine_that_is_not_installed_are_marked(toy):
             """
         },
     )
+    plugin = toy.site / "toy_plugin.py"
+    tones = 'target="toy_stages:Tones", '
+    plugin.write_text(plugin.read_text().replace(tones, f'{tones}engine="auto", '))
     done = toy.run("explain", "toy", "--set", "stages.tones.engine=far")
     assert "(unchecked: far_away.core is not installed, pip install far-away)" in done.stdout
     assert done.stdout.count("unchecked") == 1
