@@ -109,7 +109,8 @@ class Job(Protocol):
 
     When the request is cancelled, `process` is cancelled like any asyncio task at
     its next `await`; work in a compute thread is let finish and its result dropped.
-    When `process` returns, its streams end; a payload edge that got nothing is an error.
+    When `process` returns, its streams end; a payload edge that got nothing is an error,
+    and so is a result other than None: what it makes is sent, not returned.
     """
 
     @property
@@ -133,13 +134,23 @@ class Job(Protocol):
         ...
 
     async def send(self, payload: Any, to: str | None = None) -> None:
-        """Send the payload of one edge, or the same to every payload edge in use."""
+        """Send the payload of one edge, or the same to every payload edge in use.
+
+        Carried are None, bool, int, float, str, bytes, list, dict with str keys, numpy and
+        torch tensors, nested at will. Raises WireError for anything else, and ValueError if
+        no payload edge leaves the stage.
+        """
         ...
 
     async def emit(self, chunk: Any, to: str | None = None) -> None:
         """Send a chunk to one stream, or to every stream edge in use and the client.
 
-        The client's stream is named `client`. Waits while a receiver has no credit.
+        The client's stream is named `client`; audio for it is a float32 array [samples],
+        mono, -1..1, and text a str (StageFailedError otherwise). Carried are None, bool, int,
+        float, str, bytes, list, dict with str keys, numpy and torch tensors, nested at will.
+        Raises WireError for anything else, and ValueError if no stream leaves the stage.
+
+        Waits while a receiver has no credit.
         Between stages of one process a chunk goes by reference: do not change it afterwards.
         """
         ...

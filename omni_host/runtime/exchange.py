@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from omni_host.deployment import Deployment
-from omni_host.errors import OmniError, StageDiedError, StageFailedError
+from omni_host.errors import OmniError, StageDiedError, StageFailedError, WireError
 from omni_host.routing import REQUEST
 from omni_host.runtime import messages as m
+from omni_host.runtime.client_chunks import checked
 from omni_host.runtime.job import StageJob
 from omni_host.runtime.links import HOST, Link, Links
 from omni_host.runtime.mailbox import Mailbox
+from omni_host.runtime.payload_faults import CARRIED
 from omni_host.runtime.stage_faults import failure
 from omni_host.runtime.stage_host import StageHost
 from omni_host.runtime.wire import PayloadCodec
@@ -196,7 +198,10 @@ class Exchange:
             if target is not None:
                 target.put_chunk(job.stage, chunk)
         elif link.process == HOST:
-            frames = self._codec.encode(chunk, link.transport, HOST)
+            output = job.links.output
+            assert output is not None
+            chunk = checked(job.stage, output.modality, chunk)
+            frames = self._encode(job, link, chunk, HOST)
             self._mailbox.post(HOST, (m.RESULT, job.number, job.stage, frames))
         else:
             self._carry(m.CHUNK, job, link, chunk)
@@ -223,8 +228,18 @@ class Exchange:
     def _carry(self, kind: int, job: StageJob, link: Link, value: Any) -> None:
         endpoint = self._endpoints.get(link.process or "")
         if endpoint is not None:  # else its process has ended, and the request with it
-            frames = self._codec.encode(value, link.transport, endpoint)
+            frames = self._encode(job, link, value, endpoint)
             self._mailbox.post(endpoint, (kind, job.number, link.target, job.stage, frames))
+
+    def _encode(self, job: StageJob, link: Link, value: Any, peer: str) -> Sequence[Any]:
+        try:
+            return self._codec.encode(value, link.transport, peer)
+        except WireError as error:
+            raise WireError(
+                f"Stage {job.stage!r} cannot send this to {link.target!r}: {error.message}",
+                hint=f"{error.hint} Carried are {CARRIED}.".strip(),
+                field=job.stage,
+            ) from error
 
     def _local(self, job: StageJob, stage: str) -> StageJob | None:
         return self._active.get(job.number, {}).get(stage)

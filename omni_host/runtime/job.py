@@ -11,6 +11,7 @@ from omni_host.runtime.batcher import Entry
 from omni_host.runtime.compute import Work
 from omni_host.runtime.links import CLIENT, Link, StageLinks
 from omni_host.runtime.messages import CLOSED
+from omni_host.runtime.stage_faults import misuse
 from omni_host.runtime.streams import InStream, OutStream
 from omni_host.stage import RequestInfo
 
@@ -137,6 +138,11 @@ class StageJob:
 
     async def send(self, payload: Any, to: str | None = None) -> None:
         self._check()
+        if not self.links.may_send:
+            raise ValueError(
+                f"send() leads nowhere, as no payload edge leaves {self.stage!r}: emit() a "
+                f"chunk, or give the graph an Edge(source={self.stage!r}, ..., kind='payload')"
+            )
         for link in self._links(self.links.payload_targets, to, "payload"):
             if link.target in self._sent:
                 raise ValueError(f"a second payload for {link.target!r}")
@@ -145,6 +151,12 @@ class StageJob:
 
     async def emit(self, chunk: Any, to: str | None = None) -> None:
         self._check()
+        if not self.links.may_emit:
+            raise ValueError(
+                f"emit() leads nowhere, as no stream edge leaves {self.stage!r} and it is no "
+                f"task's output: send() a payload, or give the graph an "
+                f"Edge(source={self.stage!r}, ..., kind='stream')"
+            )
         links = self._links(self.links.stream_targets, to, "stream")
         for link in links:
             await self._out[link.target].take()
@@ -213,10 +225,13 @@ class StageJob:
             self._carrier.carry_chunk(self, link, result)
 
     def close(self) -> None:
-        """End the streams. Raises ValueError if a payload edge got nothing."""
+        """End the streams. Raises StageFailedError if a payload edge got nothing."""
         missing = [target for target in self.links.payload_targets if target not in self._sent]
         if missing:
-            raise ValueError(f"it ended without a payload for {', '.join(missing)}")
+            raise misuse(
+                self.stage,
+                f"it ended without a payload for {', '.join(missing)}; await job.send(...)",
+            )
         for link in self.links.stream_targets.values():
             if link.target != CLIENT:
                 self._carrier.carry_end(self, link)

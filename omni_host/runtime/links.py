@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omni_host.deployment import Deployment
+from omni_host.graph import Output
 from omni_host.routing import Router, StageRoute
 
 __all__ = ["CLIENT", "HOST", "Link", "Links", "StageLinks", "host_transport"]
@@ -32,6 +33,8 @@ class StageLinks:
     """All ways in and out of a stage on one route.
 
     `sources` tells the process of each source of a payload or stream, None for this one.
+    `output` is what the client gets of it. `may_send` and `may_emit` are False where no
+    payload edge, or no stream, leaves the stage on any route.
     """
 
     payloads: tuple[str, ...]
@@ -39,6 +42,9 @@ class StageLinks:
     sources: Mapping[str, str | None]
     payload_targets: Mapping[str, Link]
     stream_targets: Mapping[str, Link]
+    output: Output | None
+    may_send: bool
+    may_emit: bool
 
 
 def host_transport(deployment: Deployment) -> str:
@@ -57,6 +63,10 @@ class Links:
         self._edges = {
             (plan.edge.source, plan.edge.target, plan.edge.kind): plan for plan in deployment.edges
         }
+        graph = deployment.graph
+        self._senders = {edge.source for edge in graph.edges if edge.kind == "payload"}
+        self._emitters = {edge.source for edge in graph.edges if edge.kind == "stream"}
+        self._emitters |= {output.stage for task in graph.tasks for output in task.outputs}
         self._client = Link(
             target=CLIENT,
             process=HOST,
@@ -90,6 +100,9 @@ class Links:
                 target: self._link(name, target, "payload") for target in route.payload_targets
             },
             stream_targets=streams,
+            output=route.output,
+            may_send=name in self._senders,
+            may_emit=name in self._emitters,
         )
 
     def _place(self, stage: str) -> str | None:

@@ -7,7 +7,9 @@ from typing import Any, cast
 from omni_host.errors import WireError
 from omni_host.transports.tensors import describe, is_tensor
 
-__all__ = ["explain", "is_carriable"]
+__all__ = ["CARRIED", "explain", "is_carriable"]
+
+CARRIED = "None, bool, int, float, str, bytes, list, dict with str keys, numpy and torch tensors"
 
 LEAVES = frozenset((type(None), bool, int, float, str, bytes))
 

@@ -11,7 +11,7 @@ from typing import Any
 import omni_host
 from omni_host.errors import OmniError, StageFailedError, StageStartError
 
-__all__ = ["failure", "results_of", "start_failure"]
+__all__ = ["failure", "misuse", "results_of", "start_failure"]
 
 _HINT = "-v shows the traceback"
 _OWN_FOLDER = os.path.join(os.path.dirname(omni_host.__file__), "")  # noqa: PTH118, PTH120 - as frames spell it
@@ -22,6 +22,11 @@ def failure(stage: str, error: BaseException) -> OmniError:
     if isinstance(error, OmniError):
         return error
     return StageFailedError(f"Stage {stage!r} failed: {_described(error)}", hint=_HINT, field=stage)
+
+
+def misuse(stage: str, what: str) -> StageFailedError:
+    """The error of a stage that breaks the contract where none of its code is at work."""
+    return StageFailedError(f"Stage {stage!r} failed: {what}", field=stage)
 
 
 def start_failure(stage: str, error: BaseException) -> StageStartError:
@@ -44,11 +49,7 @@ def results_of(stage: str, function: str, returned: Any, count: int) -> list[Any
         found = f"{len(returned)} results"
     else:
         return [returned[index] for index in range(count)]
-    raise StageFailedError(
-        f"Stage {stage!r} failed: {function} returned {found}, "
-        f"expected a sequence of {count} results",
-        field=stage,
-    )
+    raise misuse(stage, f"{function} returned {found}, expected a sequence of {count} results")
 
 
 def _is_sequence(value: object) -> bool:

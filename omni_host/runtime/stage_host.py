@@ -16,7 +16,7 @@ from omni_host.runtime.batcher import Batcher, Entry
 from omni_host.runtime.compute import ComputeThread, Work
 from omni_host.runtime.job import StageJob
 from omni_host.runtime.latch import Latch
-from omni_host.runtime.stage_faults import failure, results_of
+from omni_host.runtime.stage_faults import failure, misuse, results_of
 from omni_host.stage import Call
 
 __all__ = ["StageHost", "StageOutcomes"]
@@ -169,7 +169,13 @@ class StageHost:
         job.begun = True
         try:
             if not job.cancelled:
-                await self._stage.process(job)
+                returned = await self._stage.process(job)
+                if returned is not None and not job.cancelled:
+                    raise misuse(
+                        self.spec.name,
+                        f"process returned {type(returned).__name__}, which goes nowhere; "
+                        "await job.emit(...) or job.send(...) instead",
+                    )
             if not job.cancelled:
                 job.close()
         except asyncio.CancelledError:

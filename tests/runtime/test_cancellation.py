@@ -26,7 +26,7 @@ def toys(*, fused: bool):
             stage("flow", "Forward", server_args=slow),
             stage("count", "Count", server_args={"delay_s": 0.01}),
             stage("gathered", "StepSizes", batching=Batching(max_size=9, max_wait_s=50)),
-            stage("end", "Forward"),
+            stage("end", "Tell"),
             stage("relay", "Relay"),
         ),
         (

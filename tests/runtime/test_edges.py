@@ -16,8 +16,8 @@ def fused(request):
     return request.param
 
 
-def text(name: str) -> Output:
-    return Output(stage=name, modality="text")
+def data(name: str) -> Output:
+    return Output(stage=name, modality="data")
 
 
 def test_a_payload_goes_from_stage_to_stage(fused):
@@ -25,7 +25,7 @@ def test_a_payload_goes_from_stage_to_stage(fused):
         deployment = deploy(
             (stage("a", "Join"), stage("b", "Forward"), stage("c", "AsyncJoin")),
             (Edge(source="a", target="b"), Edge(source="b", target="c")),
-            (Task(name="t", entry=("a",), outputs=(text("c"),)),),
+            (Task(name="t", entry=("a",), outputs=(data("c"),)),),
             fused=fused,
         )
         async with running(deployment) as pipeline:
@@ -50,7 +50,7 @@ def test_fan_out_and_fan_in(fused):
                 Edge(source="a", target="e"),
                 Edge(source="d", target="e"),
             ),
-            (Task(name="t", entry=("a",), outputs=(text("e"),)),),
+            (Task(name="t", entry=("a",), outputs=(data("e"),)),),
             fused=fused,
         )
         async with running(deployment) as pipeline:
@@ -64,7 +64,7 @@ def test_several_entries_get_the_same_payload(fused):
         deployment = deploy(
             (stage("a", "Join"), stage("b", "Join"), stage("c", "Join")),
             (Edge(source="a", target="c"), Edge(source="b", target="c")),
-            (Task(name="t", entry=("a", "b", "c"), outputs=(text("c"),)),),
+            (Task(name="t", entry=("a", "b", "c"), outputs=(data("c"),)),),
             fused=fused,
         )
         async with running(deployment) as pipeline:
@@ -81,7 +81,7 @@ def test_a_stream_arrives_in_order_through_several_stages(fused):
                 Edge(source="a", target="b", kind="stream", credits=1),
                 Edge(source="b", target="c", kind="stream", credits=5),
             ),
-            (Task(name="t", entry=("a",), outputs=(text("c"),)),),
+            (Task(name="t", entry=("a",), outputs=(data("c"),)),),
             fused=fused,
         )
         async with running(deployment) as pipeline:
@@ -109,7 +109,7 @@ def test_a_stream_starts_before_the_payload(fused):
                 Edge(source="a", target="b"),
                 Edge(source="b", target="c"),
             ),
-            (Task(name="t", entry=("a",), outputs=(text("c"),)),),
+            (Task(name="t", entry=("a",), outputs=(data("c"),)),),
             fused=fused,
         )
         async with running(deployment) as pipeline:
@@ -126,7 +126,7 @@ def test_a_reader_may_have_enough_of_a_stream(fused):
                 Edge(source="a", target="b", kind="stream", credits=2),
                 Edge(source="a", target="c", kind="stream", credits=2),
             ),
-            (Task(name="t", entry=("a",), outputs=(text("b"), text("c"))),),
+            (Task(name="t", entry=("a",), outputs=(data("b"), data("c"))),),
             fused=fused,
         )
         async with running(deployment) as pipeline:
@@ -144,15 +144,15 @@ def test_two_terminals_and_routing_by_modality(fused):
                 Edge(source="prepare", target="ears", when=frozenset({"in:audio"})),
                 Edge(source="prepare", target="thinker"),
                 Edge(source="ears", target="thinker"),
-                Edge(source="thinker", target="talker", when=frozenset({"out:audio"})),
+                Edge(source="thinker", target="talker", when=frozenset({"out:speech"})),
             ),
             (
                 Task(
                     name="t",
                     entry=("prepare",),
                     outputs=(
-                        text("thinker"),
-                        Output(stage="talker", modality="audio", sample_rate=8000),
+                        Output(stage="thinker", modality="text"),
+                        Output(stage="talker", modality="speech", sample_rate=8000),
                     ),
                 ),
             ),
@@ -164,15 +164,15 @@ def test_two_terminals_and_routing_by_modality(fused):
                 ("text", "hi>prepare>thinker", None)
             ]
             heard = await ask(
-                pipeline, inputs=frozenset({"audio"}), outputs=frozenset({"text", "audio"})
+                pipeline, inputs=frozenset({"audio"}), outputs=frozenset({"text", "speech"})
             )
             thought = "hi>prepare+hi>prepare>ears>thinker"
             assert {(c.modality, c.data, c.sample_rate) for c in heard} == {
                 ("text", thought, None),
-                ("audio", f"{thought}>talker", 8000),
+                ("speech", f"{thought}>talker", 8000),
             }
-            spoken = await ask(pipeline, outputs=frozenset({"audio"}))
-            assert [c.modality for c in spoken] == ["audio"]
+            spoken = await ask(pipeline, outputs=frozenset({"speech"}))
+            assert [c.modality for c in spoken] == ["speech"]
             with pytest.raises(InvalidRequestError, match="does not yield video"):
                 pipeline.submit(request(outputs=frozenset({"video"})))
 
@@ -184,7 +184,7 @@ def test_large_arrays_go_both_ways(fused):
         deployment = deploy(
             (stage("a", "Arrays"), stage("b", "Arrays")),
             (Edge(source="a", target="b"),),
-            (Task(name="t", entry=("a",), outputs=(text("b"),)),),
+            (Task(name="t", entry=("a",), outputs=(data("b"),)),),
             fused=fused,
         )
         async with running(deployment) as pipeline:

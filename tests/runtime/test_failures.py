@@ -13,7 +13,7 @@ from omni_host.graph import Edge, Output, Task
 from tests.runtime.deployments import deploy, stage
 from tests.runtime.running import answer, holding, pid_of, run, running, until
 
-HOWS = ("typed", "untyped", "compute", "value", "nothing", "twice")
+HOWS = ("typed", "untyped", "compute", "value", "nothing", "twice", "returned", "emitted")
 
 
 def deployment(*, fused: bool):
@@ -22,7 +22,7 @@ def deployment(*, fused: bool):
         (
             *(stage(how, "Fail", server_args={"how": how}, process="fail") for how in HOWS),
             stage("count", "Count", server_args={"delay_s": 0.01}),
-            stage("sink", "Forward"),
+            stage("sink", "Tell"),
         ),
         tuple(Edge(source=how, target="sink") for how in HOWS),
         (
@@ -52,9 +52,19 @@ def test_an_error_reaches_the_client_typed_and_ends_the_request_everywhere(fused
         "typed": (InvalidRequestError, "This voice is unknown.", "voice"),
         "untyped": (StageFailedError, "Stage 'untyped' failed: KeyError: 'lost' (toy", "untyped"),
         "compute": (StageFailedError, "Stage 'compute' failed: ValueError: invalid lit", "compute"),
-        "value": (WireError, "object", None),
+        "value": (WireError, "Stage 'value' cannot send this to 'client': payload is of", "value"),
         "nothing": (StageFailedError, "it ended without a payload for sink", "nothing"),
         "twice": (StageFailedError, "a second payload for 'sink'", "twice"),
+        "returned": (
+            StageFailedError,
+            "process returned str, which goes nowhere; await job.emit(...) or job.send(...)",
+            "returned",
+        ),
+        "emitted": (
+            StageFailedError,
+            "emit() leads nowhere, as no stream edge leaves 'emitted' and it is no task's output",
+            "emitted",
+        ),
     }
 
     async def main():
@@ -141,7 +151,7 @@ def test_a_stage_that_exits_fails_its_request_and_nothing_else(toy, how, caplog)
     async def main():
         async with running(alone(toy)) as pipeline:
             pid = pid_of(pipeline, "a")
-            with pytest.raises(StageFailedError, match="Stage 'a' failed: SystemExit: .?3"):
+            with pytest.raises(StageFailedError, match=r"Stage 'a' failed: SystemExit: .?3"):
                 await answer(pipeline, payload={"text": how})
             assert len(await answer(pipeline, payload={"text": "well"})) == 1
             assert pid_of(pipeline, "a") == pid
@@ -161,5 +171,24 @@ def test_the_place_is_told_and_the_traceback_is_logged_for_who_asks(caplog):
                     assert caught.value.hint == "-v shows the traceback"
         assert "KeyError: 'lost'" in caplog.text
         assert "Traceback" in caplog.text
+
+    run(main())
+
+
+def test_a_value_that_cannot_be_carried_is_told_with_what_can_be():
+    async def main():
+        async with running(deployment(fused=False)) as pipeline:
+            with pytest.raises(WireError) as caught:
+                await answer(pipeline, "value", payload={"count": 1})
+            assert "dict with str keys, numpy and torch tensors" in caught.value.hint
+
+    run(main())
+
+
+def test_a_payload_without_an_edge_is_the_stages_error():
+    async def main():
+        async with running(alone("SendNowhere")) as pipeline:
+            with pytest.raises(StageFailedError, match="no payload edge leaves 'a': emit"):
+                await answer(pipeline)
 
     run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import sys
 import time
@@ -40,17 +41,21 @@ class AsyncJoin(Toy):
 
 
 class Forward(Toy):
-    """The same by `process`, sent on or, without a payload edge, to the client."""
+    """The same by `process`, sent on."""
 
     async def process(self, job: Job) -> None:
-        inputs = await job.payloads()
-        result = await job.compute(self.work, inputs)
-        await job.send(result)
-        await job.emit(result)
+        await job.send(await job.compute(self.work, await job.payloads()))
 
     def work(self, inputs: dict[str, Any]) -> str:
         time.sleep(self.delay_s)
         return joined(inputs.values(), self.name)
+
+
+class Tell(Forward):
+    """The same to the client."""
+
+    async def process(self, job: Job) -> None:
+        await job.emit(await job.compute(self.work, await job.payloads()))
 
 
 class Echo(Toy):
@@ -150,8 +155,13 @@ class Fail(Toy):
         if self.args["how"] == "twice":
             await job.send(1)
             await job.send(2)
+        if self.args["how"] == "returned":
+            return "a result"  # type: ignore[return-value]
+        if self.args["how"] == "emitted":
+            await job.emit(1)
         if self.args["how"] == "exit":
             os._exit(3)
+        return None
 
 
 class Careful(Toy):
@@ -205,6 +215,26 @@ class BadStep(Toy):
 
     def step(self, items: Sequence[Any]) -> Any:
         return bad_results(self.args["returns"], items)
+
+
+class Emit(Toy):
+    """Emits what the payload names."""
+
+    async def process(self, job: Job) -> None:
+        for item in outputs((await job.payload())["text"]):
+            await job.emit(item)
+
+
+class Return(Toy):
+    """The same by `run_batch`, one at a time."""
+
+    def run_batch(self, calls: Sequence[Call]) -> Sequence[Any]:
+        return outputs(calls[0].input["text"])
+
+
+class SendNowhere(Toy):
+    async def process(self, job: Job) -> None:
+        await job.send(await job.payload())
 
 
 class OddError(Toy):
@@ -319,10 +349,13 @@ class Arrays(Toy):
 
     async def process(self, job: Job) -> None:
         payload = await job.payload()
-        array = payload["array"] if isinstance(payload, dict) else payload
-        doubled = np.concatenate([array, array]) * 2
-        await job.send(doubled)
-        await job.emit(doubled)
+        if isinstance(payload, dict):
+            await job.send(self.double(payload["array"]))
+        else:
+            await job.emit(self.double(payload))
+
+    def double(self, array: Any) -> Any:
+        return np.concatenate([array, array]) * 2
 
 
 class Stamp(Toy):
@@ -351,6 +384,29 @@ def bad_results(name: str, items: Sequence[Any]) -> Any:
         "coroutine": asyncio.sleep(0) if name == "coroutine" else None,
         "too few": [],
         "too many": [*items, None],
+    }[name]
+
+
+def outputs(name: str) -> Sequence[Any]:
+    if name == "torch":
+        torch = importlib.import_module("torch")
+        return [torch.full((3,), 0.5, requires_grad=True)]
+    if name == "torch 2-D":
+        return [importlib.import_module("torch").zeros(1, 3)]
+    if name == "torch float64":
+        return [importlib.import_module("torch").zeros(3).double()]
+    return {
+        "loud": [np.full(3, 1.5, np.float32)],
+        "empty": [np.zeros(0, np.float32)],
+        "string": ["beep"],
+        "list": [[0.0, 0.5]],
+        "None": [None],
+        "bytes": [b"beep"],
+        "int16": [np.zeros(3, np.int16)],
+        "float64": [np.zeros(3)],
+        "2-D": [np.zeros((1, 3), np.float32)],
+        "nan": [np.array([0, np.nan], np.float32)],
+        "infinite": [np.array([np.inf, 0], np.float32)],
     }[name]
 
 
