@@ -22,7 +22,7 @@ __all__ = ["OmniGroup"]
 PLUGINS = "omni_host.plugins"
 COMMANDS = "omni_host.commands"
 BUILT_IN = {
-    "speak": ("omni_host.cli.speak:speak", "Say a text into a WAV file."),
+    "speak": ("omni_host.cli.speak:speak", "Say a text into an audio file."),
     "serve": ("omni_host.cli.serve:serve", "Serve a model behind an OpenAI-compatible API."),
     "explain": ("omni_host.cli.explain:explain", "Show a model's stages and where each will run."),
     "install-engine": (

@@ -1,4 +1,4 @@
-"""`omni speak`: say a text into a WAV file, without a server."""
+"""`omni speak`: say a text into an audio file, without a server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omni_host.audio import Tempo
+from omni_host.cli.audio_output import AudioWriter, audio_output, output_format
 from omni_host.cli.logs import configure_logging
 from omni_host.cli.options import invocation, shared_options
 from omni_host.cli.pipelines import pipeline_of
@@ -19,7 +20,6 @@ from omni_host.cli.request_fields import field_values
 from omni_host.cli.speech_task import SPEECH, speech_task
 from omni_host.cli.status import Status
 from omni_host.cli.terminations import ends_on_signals
-from omni_host.cli.wav_output import WavWriter, wav_output
 from omni_host.errors import InvalidRequestError, UsageError
 from omni_host.graph import Task
 from omni_host.planning import plan
@@ -37,14 +37,17 @@ __all__ = ["speak"]
     metavar="FILE",
     default="out.wav",
     show_default=True,
-    help="Where to put the WAV file; - is standard output.",
+    help="Where to put the audio, in the format of the ending: wav, mp3, opus or ogg, aac, flac, "
+    "pcm. A WAV stream goes to standard output with -.",
 )
 @click.option(
     "--model", metavar="MODEL", help="A folder, an alias or a hub name.  [default: default]"
 )
 @click.option("--voice", help="One of the model's voices.  [default: its first]")
 @click.option("--instructions", help="How to speak, for models that can be told.")
-@click.option("--speed", type=float, help="0.25 to 4, at the same pitch.")
+@click.option(
+    "--speed", type=float, help="0.25 to 4, at the same pitch; the model may have a narrower range."
+)
 @click.option("--seed", type=int, help="The same seed gives the same speech.")
 @click.option(
     "--field",
@@ -57,13 +60,14 @@ __all__ = ["speak"]
 def speak(
     text: str | None, output: str, model: str | None, fields: tuple[str, ...], **common: Any
 ) -> None:
-    """Say TEXT into a WAV file. TEXT is - or left out to read standard input.
+    """Say TEXT into an audio file. TEXT is - or left out to read standard input.
 
     \b
     omni speak "Good morning."
     omni speak --speed 0.9 -o slow.wav "One thing at a time."
     omni speak -o - <story.txt | aplay
     """
+    output_format(output)
     typed = invocation()
     typed.flag(("model", "reference"), model, "--model")
     settings = typed.settings()
@@ -75,11 +79,11 @@ def speak(
     task = speech_task(deployment)
     asked = {**field_values(fields, task), **given, "model": deployment.name, "input": spoken}
     order = SpeechForm(deployment.name, task).read(asked)
-    with wav_output(output, _sample_rate(task)) as wav:
+    with audio_output(output, _sample_rate(task)) as audio:
         status = Status(plain=typed.verbosity > 0)
         pipeline = pipeline_of(deployment, plugins, settings)
-        pace = asyncio.run(_speak(pipeline, order, wav, status))
-    click.echo(f"{wav.name}: {wav.seconds:.2f} s of audio, {pace}", err=True)
+        pace = asyncio.run(_speak(pipeline, order, audio, status))
+    click.echo(f"{audio.name}: {audio.seconds:.2f} s of audio, {pace}", err=True)
 
 
 def _standard_input() -> str:
@@ -98,14 +102,14 @@ def _sample_rate(task: Task) -> int:
     return rates[0]
 
 
-async def _speak(pipeline: Pipeline, order: SpeechOrder, wav: WavWriter, status: Status) -> str:
+async def _speak(pipeline: Pipeline, order: SpeechOrder, audio: AudioWriter, status: Status) -> str:
     """Returns how fast it was."""
     try:
         with ends_on_signals():
             started = time.perf_counter()
             await pipeline.start(status.loading)
             loaded = time.perf_counter() - started
-            pace = await _write_speech(pipeline, order, wav, status)
+            pace = await _write_speech(pipeline, order, audio, status)
             return f"{pace}, loaded in {loaded:.2f} s"
     finally:
         status.clear()
@@ -113,10 +117,10 @@ async def _speak(pipeline: Pipeline, order: SpeechOrder, wav: WavWriter, status:
 
 
 async def _write_speech(
-    pipeline: Pipeline, order: SpeechOrder, wav: WavWriter, status: Status
+    pipeline: Pipeline, order: SpeechOrder, audio: AudioWriter, status: Status
 ) -> str:
     first: float | None = None
-    tempo = Tempo(wav.sample_rate, order.tempo)
+    tempo = Tempo(audio.sample_rate, order.tempo)
     began = time.perf_counter()
     async with pipeline.submit(_request(order)) as generation:
         async for chunk in generation:
@@ -124,17 +128,17 @@ async def _write_speech(
                 continue
             first = first or time.perf_counter() - began
             # In a thread, since whoever reads the other end of a pipe may be slow.
-            await asyncio.to_thread(_append, wav, tempo, chunk.data)
-            status.draw(f"speaking  {wav.seconds:.1f} s")
+            await asyncio.to_thread(_append, audio, tempo, chunk.data)
+            status.draw(f"speaking  {audio.seconds:.1f} s")
     if first is None:
         raise InvalidRequestError("The model makes no audio of this text.", field="input")
-    await asyncio.to_thread(wav.write, tempo.finish())
-    factor = (time.perf_counter() - began) / wav.seconds
+    await asyncio.to_thread(audio.write, tempo.finish())
+    factor = (time.perf_counter() - began) / audio.seconds
     return f"first audio after {first:.3f} s, real-time factor {factor:.3f}"
 
 
-def _append(wav: WavWriter, tempo: Tempo, samples: NDArray[np.float32]) -> None:
-    wav.write(tempo.write(samples))
+def _append(audio: AudioWriter, tempo: Tempo, samples: NDArray[np.float32]) -> None:
+    audio.write(tempo.write(samples))
 
 
 def _request(order: SpeechOrder) -> Request:

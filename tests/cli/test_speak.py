@@ -54,6 +54,13 @@ def test_audio_may_go_to_standard_output(toy):
     assert files(toy) == []
 
 
+def test_a_format_that_is_not_known_is_refused_before_anything_starts(toy):
+    done = speak(toy, "one", "-o", "out.mp4")
+    assert done.returncode == 2
+    assert "known are .aac, .flac, .mp3, .ogg, .opus, .pcm, .wav." in done.stderr
+    assert files(toy) == []
+
+
 def test_a_terminal_is_not_sent_audio(toy):
     leader, terminal = os.openpty()
     process = toy.start("speak", "--model", "toy", "one", "-o", "-", stdout=terminal)

@@ -1,4 +1,4 @@
-"""A WAV file that is written while its audio arrives, whole or not at all."""
+"""An audio file that is written while its audio arrives, whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,68 +13,105 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from omni_host.audio import pcm16, wav_header
+from omni_host.audio import FORMATS, AudioFormat, wav_header
 from omni_host.errors import UsageError
 
-__all__ = ["WavWriter", "wav_output"]
+__all__ = ["AudioWriter", "audio_output", "output_format"]
 
 STDOUT = "-"
+WAV = FORMATS["wav"]
+ENDINGS = {"ogg": "opus", **{name: name for name in FORMATS}}
+"""File endings and the names of their formats."""
 BYTES_PER_SAMPLE = 2
 LARGEST = 0xFFFFFFFF - 36
 """What the 32-bit sizes of a WAV file can tell."""
 
 
-class WavWriter:
-    """16-bit mono PCM. The header comes with the first samples, its sizes at the end."""
+def output_format(target: str) -> AudioFormat:
+    """The format that a file's ending names; WAV for standard output, pipes and devices.
 
-    def __init__(self, file: IO[bytes], sample_rate: int, name: str) -> None:
+    Raises UsageError for any other ending.
+    """
+    path = Path(target)
+    special = path.exists() and not path.is_file()
+    if target == STDOUT or (special and not path.suffix):
+        return WAV
+    ending = path.suffix.removeprefix(".").lower()
+    if ending not in ENDINGS:
+        known = ", ".join(f".{name}" for name in sorted(ENDINGS))
+        raise UsageError(
+            f"The ending of {target} names no format of audio; known are {known}.",
+            hint=f"-o {path.with_suffix('.wav') if path.name else 'out.wav'}",
+            field="-o",
+        )
+    return FORMATS[ENDINGS[ending]]
+
+
+class AudioWriter:
+    """Encodes mono audio into a file. What of it can be read at once is written at once.
+
+    A WAV file's header comes with the first samples, its sizes at the end.
+    """
+
+    def __init__(
+        self, file: IO[bytes], sample_rate: int, name: str, form: AudioFormat, *, whole: bool
+    ) -> None:
         self.name = name
-        self._file = file
         self.sample_rate = sample_rate
-        self._bytes = 0
+        self._file = file
+        self._patched = whole and form is WAV
+        # Samples of hours as they are need not wait in memory for a WAV file's sizes.
+        self._encoder = form.encoder(sample_rate, whole=whole and form.compressed)
+        self._samples = 0
 
     @property
     def seconds(self) -> float:
         """How much was written."""
-        return self._bytes / BYTES_PER_SAMPLE / self.sample_rate
+        return self._samples / self.sample_rate
 
     def write(self, samples: NDArray[np.float32]) -> None:
         """Append float32 samples [n], -1..1, and let a reader have them at once."""
         if not len(samples):
             return
-        if not self._bytes:
-            self._file.write(wav_header(self.sample_rate, None))
-        data = pcm16(samples)
-        self._file.write(data)
+        self._file.write(self._encoder.write(samples))
         self._file.flush()
-        self._bytes += len(data)
+        self._samples += len(samples)
 
     def complete(self) -> None:
-        """Put the sizes into the header of a file."""
-        if self._bytes <= LARGEST:
+        """Write what is held back, and a WAV file's sizes into its header."""
+        if self._samples:
+            self._file.write(self._encoder.finish())
+        size = self._samples * BYTES_PER_SAMPLE
+        if self._patched and size <= LARGEST:
             self._file.seek(0)
-            self._file.write(wav_header(self.sample_rate, self._bytes))
+            self._file.write(wav_header(self.sample_rate, size))
+        self._file.flush()
 
 
 @contextmanager
-def wav_output(target: str, sample_rate: int) -> Generator[WavWriter]:
-    """Write to the path `target`, or to standard output if it is `-`.
+def audio_output(target: str, sample_rate: int) -> Generator[AudioWriter]:
+    """Write to the path `target`, in the format of its ending, or WAV to standard output if `-`.
 
     A file appears under its name once the block has ended, and stays as it was if the
     block raises. What cannot be replaced, such as a FIFO, is written to as a stream.
     Raises UsageError if there is nowhere to write to.
     """
     if target == STDOUT:
-        yield WavWriter(_stdout(), sample_rate, "standard output")
+        writer = AudioWriter(_stdout(), sample_rate, "standard output", WAV, whole=False)
+        yield writer
+        writer.complete()
         return
     path = Path(target).resolve()
     _check(path)
+    form = output_format(target)
     if path.exists() and not path.is_file():
         with path.open("wb") as stream:
-            yield WavWriter(stream, sample_rate, target)
+            writer = AudioWriter(stream, sample_rate, target, form, whole=False)
+            yield writer
+            writer.complete()
         return
     with _replacement(path) as file:
-        writer = WavWriter(file, sample_rate, target)
+        writer = AudioWriter(file, sample_rate, target, form, whole=True)
         yield writer
         writer.complete()
 
