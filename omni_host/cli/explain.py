@@ -26,7 +26,7 @@ __all__ = ["explain"]
 @shared_options
 def explain(form: str) -> None:
     """Show the stages of MODEL, where each runs, what connects them, and every
-    argument with its source. Nothing is started.
+    argument with its source. Nothing is started. With -v also settings left at their defaults.
 
     \b
     omni explain demo
@@ -43,4 +43,4 @@ def explain(form: str) -> None:
     elif form == "mermaid":
         click.echo(as_chart(deployment))
     else:
-        click.echo(as_text(deployment, settings))
+        click.echo(as_text(deployment, settings, defaults=typed.verbosity > 0))

@@ -20,11 +20,11 @@ from omni_host.cli.request_fields import field_values
 from omni_host.cli.speech_task import SPEECH, speech_task
 from omni_host.cli.status import Status
 from omni_host.cli.terminations import ends_on_signals
-from omni_host.errors import InvalidRequestError, UsageError
+from omni_host.errors import UsageError
 from omni_host.graph import Task
 from omni_host.planning import plan
 from omni_host.runtime import Pipeline, Request
-from omni_host.serve.speech_request import SpeechForm, SpeechOrder
+from omni_host.serve.speech_request import SpeechForm, SpeechOrder, no_audio
 
 __all__ = ["speak"]
 
@@ -82,7 +82,7 @@ def speak(
     with audio_output(output, _sample_rate(task)) as audio:
         status = Status(plain=typed.verbosity > 0)
         pipeline = pipeline_of(deployment, plugins, settings)
-        pace = asyncio.run(_speak(pipeline, order, audio, status))
+        pace = asyncio.run(_speak(pipeline, task, order, audio, status))
     click.echo(f"{audio.name}: {audio.seconds:.2f} s of audio, {pace}", err=True)
 
 
@@ -102,14 +102,16 @@ def _sample_rate(task: Task) -> int:
     return rates[0]
 
 
-async def _speak(pipeline: Pipeline, order: SpeechOrder, audio: AudioWriter, status: Status) -> str:
+async def _speak(
+    pipeline: Pipeline, task: Task, order: SpeechOrder, audio: AudioWriter, status: Status
+) -> str:
     """Returns how fast it was."""
     try:
         with ends_on_signals():
             started = time.perf_counter()
             await pipeline.start(status.loading)
             loaded = time.perf_counter() - started
-            pace = await _write_speech(pipeline, order, audio, status)
+            pace = await _write_speech(pipeline, task, order, audio, status)
             return f"{pace}, loaded in {loaded:.2f} s"
     finally:
         status.clear()
@@ -117,21 +119,25 @@ async def _speak(pipeline: Pipeline, order: SpeechOrder, audio: AudioWriter, sta
 
 
 async def _write_speech(
-    pipeline: Pipeline, order: SpeechOrder, audio: AudioWriter, status: Status
+    pipeline: Pipeline, task: Task, order: SpeechOrder, audio: AudioWriter, status: Status
 ) -> str:
     first: float | None = None
+    emitted = False
     tempo = Tempo(audio.sample_rate, order.tempo)
     began = time.perf_counter()
     async with pipeline.submit(_request(order)) as generation:
         async for chunk in generation:
-            if chunk.modality != "audio" or not chunk.data.size:
+            if chunk.modality != "audio":
+                continue
+            emitted = True
+            if not chunk.data.size:
                 continue
             first = first or time.perf_counter() - began
             # In a thread, since whoever reads the other end of a pipe may be slow.
             await asyncio.to_thread(_append, audio, tempo, chunk.data)
             status.draw(f"speaking  {audio.seconds:.1f} s")
     if first is None:
-        raise InvalidRequestError("The model makes no audio of this text.", field="input")
+        raise no_audio(task, emitted=emitted)
     await asyncio.to_thread(audio.write, tempo.finish())
     factor = (time.perf_counter() - began) / audio.seconds
     return f"first audio after {first:.3f} s, real-time factor {factor:.3f}"

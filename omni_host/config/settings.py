@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from omni_host.config.keys import Key, dotted
+from omni_host.config.reference import PLACEHOLDERS, described_settings
 from omni_host.config.sources import Entry
 from omni_host.config.tables import Configuration
 from omni_host.deployment import Sourced
@@ -38,6 +39,15 @@ class Settings:
             dotted(key): Sourced(value=entry.value, source=entry.source)
             for key, entry in sorted(self.entries.items())
         }
+
+    def everything(self) -> dict[str, Sourced]:
+        """Every setting with its value and source, by dotted name, those of stages if given."""
+        defaults = {
+            dotted(setting.key): Sourced(value=setting.value(self.values), source=DEFAULT)
+            for setting in described_settings()
+            if setting.key[0] not in PLACEHOLDERS
+        }
+        return dict(sorted({**defaults, **self.given()}.items()))
 
     def sourced(self, *table: str) -> dict[str, Sourced]:
         """The keys given under a table, each with its value and source.

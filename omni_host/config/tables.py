@@ -42,12 +42,19 @@ class Table(BaseModel):
 class ServerTable(Table):
     """`[server]`: where the API listens, what it takes, and how it stops."""
 
-    host: str = "127.0.0.1"
-    port: int = Field(default=8000, ge=0, le=65535)
-    drain_seconds: Seconds = 30.0
-    stall_seconds: Period = 120.0
-    max_body_bytes: Count = 32 * 2**20
-    max_whole_bytes: Count = 256 * 2**20
+    host: str = Field(default="127.0.0.1", description="address the API listens at")
+    port: int = Field(default=8000, ge=0, le=65535, description="0 takes a free one")
+    drain_seconds: Seconds = Field(
+        default=30.0,
+        description="how long running requests may go on once the server is told to stop",
+    )
+    stall_seconds: Period = Field(
+        default=120.0, description="a client that reads nothing for so long is given up"
+    )
+    max_body_bytes: Count = Field(default=32 * 2**20, description="largest body of a request")
+    max_whole_bytes: Count = Field(
+        default=256 * 2**20, description="largest answer that is not streamed"
+    )
 
 
 class LimitsTable(Table):
@@ -55,18 +62,24 @@ class LimitsTable(Table):
     many chunks its client may leave unread before its stages wait.
     """
 
-    max_running: Count = 64
-    max_queued: int = Field(default=256, ge=0)
-    deadline_seconds: Period | None = None
-    result_credits: Count = 8
+    max_running: Count = Field(default=64, description="requests that run at once")
+    max_queued: int = Field(
+        default=256, ge=0, description="requests that wait; more are refused with a 503"
+    )
+    deadline_seconds: Period | None = Field(
+        default=None, description="how long one request may take"
+    )
+    result_credits: Count = Field(
+        default=8, description="chunks that a client may leave unread before its stages wait"
+    )
 
 
 class PluginsTable(Table):
     """`[plugins]`: names of plugins; `routes` are those that may add routes to the API."""
 
-    allow: Names = ()
-    block: Names = ()
-    routes: Names = ()
+    allow: Names = Field(default=(), description="plugins to load, all if empty")
+    block: Names = Field(default=(), description="plugins not to load")
+    routes: Names = Field(default=(), description="plugins that may add routes to the API")
 
 
 class ModelTable(BaseModel):
@@ -79,10 +92,15 @@ class ModelTable(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    reference: str = "default"
-    name: str | None = None
-    owner: str | None = None
-    revision: str | None = None
+    reference: str = Field(
+        default="default",
+        description="the model where a command names none: a folder, an alias or a hub name",
+    )
+    name: str | None = Field(default=None, description="what the API calls it")
+    owner: str | None = Field(
+        default=None, description="the plugin that serves it, where several would"
+    )
+    revision: str | None = Field(default=None, description="revision of a hub's model")
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -93,40 +111,50 @@ class ModelTable(BaseModel):
 class PlatformTable(Table):
     """`[platform]`: the hardware, `auto` for the best one that is found."""
 
-    name: str = "auto"
+    name: str = Field(default="auto", description="the hardware, auto for the best that is found")
 
 
 class LauncherTable(Table):
     """`[launcher]`: what starts stage processes."""
 
-    name: str = "local"
+    name: str = Field(default="local", description="what starts stage processes")
 
 
 class BatchingTable(Table):
     """`[stages.NAME.batching]`: how calls of the stage are gathered."""
 
-    max_size: Count | None = None
-    max_wait_seconds: Seconds | None = None
+    max_size: Count | None = Field(default=None, description="calls gathered at most")
+    max_wait_seconds: Seconds | None = Field(
+        default=None, description="how long the first call waits for others"
+    )
 
 
 class StageTable(Table):
     """`[stages.NAME]`: overrides of one stage of the graph."""
 
-    process: str | None = Field(default=None, min_length=1)
-    device: str | None = None
-    engine: str | None = None
-    python: str | None = None
-    env: dict[str, str] = {}
-    server_args: dict[str, JsonValue] = {}
-    batching: BatchingTable = BatchingTable()
-    max_concurrent: Count | None = None
+    process: str | None = Field(
+        default=None, min_length=1, description="stages that name one process share it"
+    )
+    device: str | None = Field(default=None, description="auto, cpu, cuda:0, ...")
+    engine: str | None = Field(default=None, description="engine of a stage that has one")
+    python: str | None = Field(default=None, description="interpreter of another environment")
+    env: dict[str, str] = Field(default={}, description="environment variables of its process")
+    server_args: dict[str, JsonValue] = Field(
+        default={}, description="arguments of the stage or its engine"
+    )
+    batching: BatchingTable = Field(default=BatchingTable(), description="how calls are gathered")
+    max_concurrent: Count | None = Field(default=None, description="requests inside at once")
 
 
 class EdgeTable(Table):
     """`[edges."a->b"]`: overrides of the edges from stage a to stage b."""
 
-    transport: str | None = None
-    credits: Count | None = None
+    transport: str | None = Field(
+        default=None, description="what carries tensors, auto to leave it to the host"
+    )
+    credits: Count | None = Field(
+        default=None, description="chunks that may be on the way unconsumed"
+    )
 
 
 class HealthTable(Table):
@@ -136,20 +164,28 @@ class HealthTable(Table):
     `limit_seconds` is killed; after `failures` deaths within `failures_seconds` it stays down.
     """
 
-    start_seconds: Period = 600.0
-    ping_seconds: Period = 0.5
-    limit_seconds: Period = 10.0
-    failures: Count = 5
-    failures_seconds: Period = 60.0
-    backoff_seconds: Seconds = 0.1
-    backoff_most_seconds: Seconds = 5.0
-    stop_seconds: Seconds = 5.0
+    start_seconds: Period = Field(default=600.0, description="what loading may take")
+    ping_seconds: Period = Field(default=0.5, description="time between signs of life")
+    limit_seconds: Period = Field(
+        default=10.0, description="a process without a sign of life for so long is killed"
+    )
+    failures: Count = Field(default=5, description="deaths after which a process stays down")
+    failures_seconds: Period = Field(default=60.0, description="the time in which they count")
+    backoff_seconds: Seconds = Field(
+        default=0.1, description="wait before the first restart, doubled each time"
+    )
+    backoff_most_seconds: Seconds = Field(default=5.0, description="the longest such wait")
+    stop_seconds: Seconds = Field(
+        default=5.0, description="what stopping may take before the process is killed"
+    )
 
 
 class LogTable(Table):
     """`[log]`: `-v` and `-vv` go before it."""
 
-    level: Literal["debug", "info", "warning", "error"] = "warning"
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="warning", description="-v and -vv go before it"
+    )
 
 
 class Configuration(Table):
@@ -157,7 +193,10 @@ class Configuration(Table):
     all in one (`fused`), or where the graph says (`graph`).
     """
 
-    placement: Literal["graph", "fused", "separate"] = "graph"
+    placement: Literal["graph", "fused", "separate"] = Field(
+        default="graph",
+        description="processes: graph as the model says, fused one for all stages, separate one each",
+    )
     server: ServerTable = ServerTable()
     limits: LimitsTable = LimitsTable()
     plugins: PluginsTable = PluginsTable()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from omni_host.config.reference import description_of
 from omni_host.config.settings import Settings
 from omni_host.deployment import Deployment, EdgePlan, StagePlan
 from omni_host.explanation.engines import unchecked
@@ -15,7 +16,7 @@ __all__ = ["as_data"]
 
 
 def as_data(deployment: Deployment, settings: Settings) -> dict[str, Any]:
-    """Everything that was decided; `settings` are what the operator gave, with sources."""
+    """Everything that was decided; every setting has its value, source and meaning."""
     return {
         "model": {
             "name": deployment.name,
@@ -30,7 +31,10 @@ def as_data(deployment: Deployment, settings: Settings) -> dict[str, Any]:
         "stages": [_stage(stage, deployment) for stage in deployment.stages],
         "edges": [_edge(edge) for edge in deployment.edges],
         "tasks": [_task(task) for task in deployment.graph.tasks],
-        "settings": {name: asdict(given) for name, given in settings.given().items()},
+        "settings": {
+            name: {**asdict(given), "description": description_of(name)}
+            for name, given in settings.everything().items()
+        },
         "plugins": [asdict(plugin) for plugin in deployment.lock.plugins],
     }
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from omni_host.config.reference import description_of
 from omni_host.config.settings import Settings
 from omni_host.deployment import Deployment, EdgePlan, ProcessPlan, StagePlan
 from omni_host.explanation.engines import unchecked
@@ -17,15 +18,18 @@ __all__ = ["as_text"]
 Row = Sequence[str]
 
 
-def as_text(deployment: Deployment, settings: Settings) -> str:
-    """Sections of model, processes, stages, edges, tasks and settings."""
+def as_text(deployment: Deployment, settings: Settings, *, defaults: bool = False) -> str:
+    """Sections of model, processes, stages, edges, tasks and settings.
+
+    Settings are those that were given, or with `defaults` all, each with its meaning.
+    """
     sections = [
         _model(deployment),
         ["Processes", *_columns(_process(process) for process in deployment.processes)],
         ["Stages", *(line for stage in deployment.stages for line in _stage(stage, deployment))],
         ["Edges", *_columns(_edge(edge) for edge in deployment.edges)],
         ["Tasks", *(line for task in deployment.graph.tasks for line in _task(task))],
-        ["Settings", *_columns(_settings(settings))],
+        ["Settings", *(_all_settings(settings) if defaults else _given_settings(settings))],
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if len(lines) > 1)
 
@@ -106,9 +110,16 @@ def _field(field: RequestField) -> Row:
     return (field.name, kind, default, field.description)
 
 
-def _settings(settings: Settings) -> Iterator[Row]:
-    for name, given in settings.given().items():
-        yield (name, _literal(given.value), given.source)
+def _given_settings(settings: Settings) -> list[str]:
+    rows = ((n, _literal(given.value), given.source) for n, given in settings.given().items())
+    return [*_columns(rows), "  omni explain -v shows the defaults too"]
+
+
+def _all_settings(settings: Settings) -> list[str]:
+    return _columns(
+        (name, _literal(given.value), given.source, description_of(name))
+        for name, given in settings.everything().items()
+    )
 
 
 def _literal(value: Any) -> str:

@@ -27,7 +27,13 @@ def test_json_holds_the_same_for_programs(toy):
     assert data["stages"][1]["server_args"] == {"chunk_s": {"value": 0, "source": "plugin toy"}}
     assert data["edges"][0]["transport"] == "shm"
     assert data["tasks"][0]["voices"] == ["sine"]
-    assert data["settings"] == {"model.reference": {"value": "toy", "source": "MODEL"}}
+    assert data["settings"]["model.reference"]["value"] == "toy"
+    assert data["settings"]["model.reference"]["source"] == "MODEL"
+    assert data["settings"]["server.port"] == {
+        "value": 8000,
+        "source": "default",
+        "description": "0 takes a free one",
+    }
     assert {
         "name": "toy",
         "module": "toy_plugin",
@@ -77,3 +83,13 @@ def test_the_model_may_come_from_the_configuration(toy):
     done = toy.run("explain")
     assert done.stdout.startswith("Model toy\n")
     assert 'model.reference  "toy"  omni.toml' in done.stdout
+
+
+def test_settings_left_at_their_defaults_are_shown_when_asked_for(toy):
+    short = toy.run("explain", "toy").stdout
+    assert "server.port" not in short
+    assert short.endswith("\n  omni explain -v shows the defaults too\n")
+    long = toy.run("explain", "toy", "-v", "--set", "stages.tones.max_concurrent=3").stdout
+    words = [line.split() for line in long.splitlines()]
+    assert ["server.port", "8000", "default", "0", "takes", "a", "free", "one"] in words
+    assert any(line[:2] == ["stages.tones.max_concurrent", "3"] for line in words)
