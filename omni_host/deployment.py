@@ -53,7 +53,10 @@ class ProcessPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """All that is needed to start a model and to explain it."""
+    """All that is needed to start a model and to explain it.
+
+    Clients call the model by its `name`, or by one of its `aliases`.
+    """
 
     model: ModelRef
     name: str
@@ -66,3 +69,4 @@ class Deployment:
     transports: tuple[TransportSpec, ...]
     launcher: LauncherSpec
     lock: Lock
+    aliases: tuple[str, ...] = ()

@@ -54,6 +54,7 @@ class FakePlugins:
     graph: StageGraph = GRAPH
     probe: PlatformProbe = CPU
     path: object = None
+    aliases: tuple[str, ...] = ()
     chosen: str | None = None
     transport_names: tuple[str, ...] = ("inline", "shm", "gpu-link")
     asked: dict = field(default_factory=dict)
@@ -61,7 +62,7 @@ class FakePlugins:
     def resolve_model(self, reference, revision=None, *, owner=None, weights=True):
         self.asked["model"] = (reference, revision, owner)
         ref = ModelRef(reference=reference, path=self.path, revision=revision)
-        return Resolved(model=ref, owner="toy", distribution="omni-toy")
+        return Resolved(model=ref, owner="toy", distribution="omni-toy", aliases=self.aliases)
 
     def platform(self, name="auto"):
         self.asked["platform"] = name
@@ -106,6 +107,7 @@ class Resolved:
     model: ModelRef
     owner: str
     distribution: str
+    aliases: tuple[str, ...] = ()
 
 
 @pytest.fixture(autouse=True)
@@ -311,6 +313,11 @@ def test_a_model_is_served_by_the_name_that_was_typed_or_that_of_its_folder(tmp_
     assert deploy(path=folder).name == "toy"
     assert deploy(reference="./voices", path=folder).name == "voices"
     assert deploy("model.name=mine", reference="./voices", path=folder).name == "mine"
+
+
+def test_aliases_are_the_other_names_of_the_model():
+    assert deploy(aliases=("default", "toy")).aliases == ("default",)
+    assert deploy("model.name=mine", aliases=("default", "toy")).aliases == ("default", "toy")
 
 
 def test_the_same_inputs_give_the_same_deployment():

@@ -51,9 +51,10 @@ def plan(
     edges = tuple(wire(edge, stages, platform, plugins) for edge in graph.edges)
     used = {edge.transport for edge in edges} | HOST_TRANSPORTS
     launchers = plugins.launchers()
+    name = values.model.name or _served_name(reference, resolved.model)
     return Deployment(
         model=resolved.model,
-        name=values.model.name or _served_name(reference, resolved.model),
+        name=name,
         owner=resolved.owner,
         graph=replace(graph, stages=tuple(stage.spec for stage in stages.values())),
         platform=platform,
@@ -63,6 +64,7 @@ def plan(
         transports=tuple(spec for name, spec in sorted(transports.items()) if name in used),
         launcher=_offer(launchers, values.launcher.name, "launcher", "launcher.name"),
         lock=plugins.lock(),
+        aliases=tuple(alias for alias in resolved.aliases if alias != name),
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from omni_host.errors import (
     AmbiguousClaimError,
     ConfigError,
     ModelError,
+    OmniError,
     PluginError,
     UnclaimedError,
 )
@@ -29,11 +32,15 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedModel:
-    """A model with the plugin that owns it, and that plugin's distribution."""
+    """A model with the plugin that owns it, and that plugin's distribution.
+
+    `aliases` are the names that the owner claims for this very model.
+    """
 
     model: ModelRef
     owner: str
     distribution: str
+    aliases: tuple[str, ...] = ()
 
 
 class ModelResolver:
@@ -65,7 +72,24 @@ class ModelResolver:
                 place = claim.path
                 model = locate(reference, place, revision)
         distribution = self._calls.plugins[owner].distribution.name
-        return ResolvedModel(model=model, owner=owner, distribution=distribution), place
+        resolved = ResolvedModel(
+            model=model,
+            owner=owner,
+            distribution=distribution,
+            aliases=tuple(self._aliases(owner, model, place)),
+        )
+        return resolved, place
+
+    def _aliases(self, owner: str, model: ModelRef, place: str) -> Iterator[str]:
+        """What else of the owner's claims leads to `place`, in order."""
+        claimed = {c.name for c in self._claims.entries if c.group == MODELS and c.plugin == owner}
+        for name in sorted(claimed.difference(config_names(model.config))):
+            named = ModelRef(reference=name, revision=model.revision)
+            # A name that cannot be asked about is no alias, and nobody has asked for it.
+            with suppress(OmniError):
+                claim = self._calls.ask(owner, "claim_model", optional(Claim), model=named)
+                if claim is not None and claim.path is not None and _same(claim.path, place):
+                    yield name
 
     def _place(self, reference: str, revision: str | None, owner: str | None) -> str:
         """The folder or hub name that an alias stands for, or the reference itself."""
@@ -174,6 +198,12 @@ class ModelResolver:
             f"{plugin} ({self._calls.plugins[plugin].distribution}) for {', '.join(claimed)}"
             for plugin, claimed in sorted(names.items())
         )
+
+
+def _same(first: str, second: str) -> bool:
+    if is_folder(first) and is_folder(second):
+        return Path(first).samefile(second)
+    return first == second
 
 
 def _said(config: Mapping[str, object]) -> str:

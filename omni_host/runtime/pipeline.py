@@ -88,7 +88,7 @@ class Pipeline:
         it needs has ended for good.
         """
         if self._stopped:
-            raise DrainingError("The server has stopped.")
+            raise DrainingError("The server is stopping and takes no new requests.")
         if self._running is None or not self._ready:
             raise QueueFullError("The model is not loaded yet.", retry_after=5)
         return self._running.coordinator.submit(request)

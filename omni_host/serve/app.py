@@ -49,7 +49,7 @@ def create_app(
     handle_errors(app)
     for task in deployment.graph.tasks:
         if task.name == "speech":
-            app.include_router(speech_router(pipeline, deployment.name, task, metrics, options))
+            app.include_router(speech_router(pipeline, deployment, task, metrics, options))
     app.include_router(models_router(deployment))
     app.include_router(health_router(pipeline))
     app.include_router(metrics_router(metrics))

@@ -6,6 +6,7 @@ as at OpenAI, or the stable code of `omni_host.errors`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,8 @@ __all__ = [
     "error_data",
     "handle_errors",
 ]
+
+log = logging.getLogger(__name__)
 
 _HTTP_CODES = {
     404: "not_found",
@@ -112,8 +115,16 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-async def _omni_error(_request: Request, error: Exception) -> Response:
+def _log_failure(request: Request, status: int, code: str, message: str) -> None:
+    """One line for what is not the client's fault; a traceback, if any, is told elsewhere."""
+    if status >= 500:
+        first, *_ = message.splitlines() or [""]
+        log.warning("request %s: %d %s %s", access_of(request).id, status, code, first)
+
+
+async def _omni_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, OmniError)
+    _log_failure(request, error.http_status, error.code, error.message)
     headers = {"Retry-After": str(error.retry_after)} if isinstance(error, QueueFullError) else None
     return JSONResponse(error_data(error), status_code=error.http_status, headers=headers)
 
@@ -124,6 +135,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
     if error.status_code in (404, 405):
         message = f"{message}: {request.method} {quoted(request.url.path)}. See /openapi.json."
     code = _HTTP_CODES.get(error.status_code, f"http_{error.status_code}")
+    _log_failure(request, error.status_code, code, message)
     headers: Mapping[str, str] | None = error.headers
     body = _shape(message, status=error.status_code, param=None, code=code)
     return JSONResponse(body, status_code=error.status_code, headers=headers)
@@ -143,8 +155,9 @@ async def _gone(_request: Request, _error: Exception) -> Response:
     return Response(status_code=CancelledError.http_status)
 
 
-async def _unexpected(request: Request, _error: Exception) -> Response:
+async def _unexpected(request: Request, error: Exception) -> Response:
     """A fault of the server's own. Starlette raises it again, so the log has the traceback."""
+    _log_failure(request, 500, OmniError.code, f"{type(error).__name__}: {error}")
     body = _shape("Internal server error.", status=500, param=None, code=OmniError.code)
     # This answer goes past the middleware that would add the id.
     headers = {REQUEST_ID: access_of(request).id}

@@ -31,23 +31,27 @@ class ModelList(BaseModel):
 
 
 def models_router(deployment: Deployment) -> APIRouter:
-    model = Model(id=deployment.name, created=int(time.time()), owned_by=deployment.owner)
+    created = int(time.time())
+    models = {
+        name: Model(id=name, created=created, owned_by=deployment.owner)
+        for name in (deployment.name, *deployment.aliases)
+    }
     errors = {status: ERROR_RESPONSES[status] for status in (404, "default")}
     router = APIRouter(tags=["models"])
 
     @router.get("/v1/models", summary="List the models", responses={})
     async def list_models() -> ModelList:  # pyright: ignore[reportUnusedFunction]
-        return ModelList(data=[model])
+        return ModelList(data=list(models.values()))
 
     # A hub name has a slash, which clients send as it is or as %2F.
     @router.get("/v1/models/{name:path}", summary="Describe a model", responses=errors)
     async def retrieve_model(name: str) -> Model:  # pyright: ignore[reportUnusedFunction]
-        if name != model.id:
+        if name not in models:
             raise UnknownModelError(
                 f"The model {quoted(name)} does not exist.",
-                hint=f"This server has '{model.id}'.",
+                hint=f"This server has '{deployment.name}'.",
                 field="model",
             )
-        return model
+        return models[name]
 
     return router

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from omni_host import runtime
 from omni_host.audio import FORMATS
+from omni_host.deployment import Deployment
 from omni_host.errors import InvalidRequestError
 from omni_host.graph import Task
 from omni_host.runtime import Pipeline
@@ -66,9 +67,9 @@ _HEADERS = [
 
 
 def speech_router(
-    pipeline: Pipeline, model: str, task: Task, metrics: Metrics, options: ServeOptions
+    pipeline: Pipeline, deployment: Deployment, task: Task, metrics: Metrics, options: ServeOptions
 ) -> APIRouter:
-    form = SpeechForm(model, task)
+    form = SpeechForm(deployment.name, task, deployment.aliases)
     router = APIRouter(tags=["audio"])
     body = {"required": True, "content": {"application/json": {"schema": form.schema()}}}
 
@@ -85,6 +86,7 @@ def speech_router(
         return SpeechResponse(
             submit=lambda: pipeline.submit(asked),
             order=order,
+            task=task,
             access=access_of(request),
             metrics=metrics,
             options=options,

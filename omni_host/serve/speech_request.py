@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -18,12 +18,17 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from omni_host.audio import FORMATS, AudioFormat
-from omni_host.errors import InvalidRequestError, UnknownModelError
+from omni_host.errors import (
+    InvalidRequestError,
+    OmniError,
+    StageFailedError,
+    UnknownModelError,
+)
 from omni_host.graph import Task
 from omni_host.serve.family_fields import family_definitions, family_values
 from omni_host.serve.field_errors import invalid_fields, quoted, unknown_field
 
-__all__ = ["Delivery", "SpeechForm", "SpeechOrder"]
+__all__ = ["Delivery", "SpeechForm", "SpeechOrder", "no_audio"]
 
 Delivery = Literal["whole", "audio", "sse"]
 
@@ -115,11 +120,25 @@ class SpeechOrder:
         return frozenset({"text", "audio"} if heard else {"text"})
 
 
-class SpeechForm:
-    """The fields of one model's `speech` task."""
+def no_audio(task: Task, *, emitted: bool) -> OmniError:
+    """The error of a request that gave no samples: with `emitted`, all its chunks were empty,
+    and so it is the text that says nothing; without, the stage has forgotten its output."""
+    if emitted:
+        return InvalidRequestError("The model makes no audio of this text.", field="input")
+    stage = next(output.stage for output in task.outputs if output.modality == "audio")
+    return StageFailedError(
+        f"Stage {stage!r} ended without emitting audio.",
+        hint="Its process has to await job.emit(...) of float32 arrays, at least of an empty one.",
+        field=stage,
+    )
 
-    def __init__(self, model: str, task: Task) -> None:
+
+class SpeechForm:
+    """The fields of one model's `speech` task; `aliases` are accepted as `model` too."""
+
+    def __init__(self, model: str, task: Task, aliases: Collection[str] = ()) -> None:
         self._model = model
+        self._names = {model, *aliases}
         self._task = task
         limit = Field(
             description="The text to speak.", min_length=1, max_length=task.max_characters
@@ -149,7 +168,7 @@ class SpeechForm:
             asked = self._fields.model_validate(data)
         except ValidationError as error:
             raise invalid_fields(error.errors(include_url=False)) from None
-        if asked.model != self._model:
+        if asked.model not in self._names:
             raise UnknownModelError(
                 f"The model {quoted(asked.model)} does not exist.",
                 hint=f"This server has '{self._model}'.",

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from omni_host.errors import CancelledError, InvalidRequestError, OmniError
+from omni_host.graph import Task
 from omni_host.runtime import Generation, OutputChunk
 from omni_host.serve import sse
 from omni_host.serve.access import Access
@@ -22,7 +23,7 @@ from omni_host.serve.metrics import Metrics
 from omni_host.serve.options import ServeOptions
 from omni_host.serve.playback import Playback
 from omni_host.serve.rendering import Rendering
-from omni_host.serve.speech_request import SpeechOrder
+from omni_host.serve.speech_request import SpeechOrder, no_audio
 
 __all__ = ["SpeechResponse"]
 
@@ -45,6 +46,7 @@ class SpeechResponse(Response):
         *,
         submit: Callable[[], Generation],
         order: SpeechOrder,
+        task: Task,
         access: Access,
         metrics: Metrics,
         options: ServeOptions,
@@ -52,6 +54,7 @@ class SpeechResponse(Response):
         super().__init__()
         self._submit = submit
         self._order = order
+        self._task = task
         self._access = access
         self._metrics = metrics
         self._options = options
@@ -64,15 +67,21 @@ class SpeechResponse(Response):
 
     async def _deliver(self, send: Send) -> None:
         async with self._submit() as generation, aclosing(_audio(generation)) as chunks:
-            first = await anext(chunks, None)
-            if first is None:
-                raise InvalidRequestError("The model makes no audio of this input.", field="input")
+            first = await self._first(chunks)
             assert first.sample_rate is not None
             rendering = Rendering(self._order, first.sample_rate)
             if self._order.delivery == "whole":
                 await self._send_whole(first, chunks, rendering, send)
             else:
                 await self._send_stream(first, chunks, rendering, send)
+
+    async def _first(self, chunks: AsyncIterator[OutputChunk]) -> OutputChunk:
+        emitted = False
+        async for chunk in chunks:
+            if len(chunk.data):
+                return chunk
+            emitted = True
+        raise no_audio(self._task, emitted=emitted)
 
     async def _send_whole(
         self,

@@ -78,7 +78,10 @@ class Tones:
         for word in request["words"]:
             if word == "fail":
                 raise RuntimeError("no tone for this word")
+            if word == "mute":
+                continue
             if word == "hush":
+                await job.emit(np.zeros(0, np.float32))
                 continue
             await asyncio.sleep(self.chunk_s)
             phase = np.arange(800) * (2 * np.pi * request["pitch"] / 8000)

@@ -132,6 +132,14 @@ def test_standard_input_must_be_text(toy):
     assert "Standard input is no UTF-8 text" in done.stderr
 
 
+def test_a_stage_that_emits_nothing_is_named(toy):
+    done = speak(toy, "mute")
+    assert done.returncode == 5
+    assert "ended without emitting audio" in done.stderr
+    assert "await job.emit(...)" in done.stderr
+    assert files(toy) == []
+
+
 def test_a_stage_that_fails_has_its_exit_code_and_leaves_nothing(toy):
     (toy.folder / "out.wav").write_bytes(b"before")
     done = speak(toy, "one fail")

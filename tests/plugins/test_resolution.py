@@ -228,3 +228,24 @@ def test_a_folder_has_no_revision(site):
 def test_a_word_that_is_nothing_says_what_it_could_be(site):
     error = refused(ModelError, site.load(), "zebra")
     assert "neither an alias of an installed plugin, nor a folder, nor a hub name" in error.message
+
+
+CLAIMING = """
+@hookimpl
+def claim_model(model):
+    if model.reference == "broken":
+        raise OSError("no network")
+    places = {{"voice": {m!r}, "default": {m!r} + "/.", "other": {n!r}}}
+    return Claim(path=places[model.reference]) if model.reference in places else None
+"""
+
+
+def test_the_aliases_of_a_model_are_the_owners_claims_that_lead_to_it(site):
+    m, n = str(site.model("m", TONE)), str(site.model("n", TONE))
+    names = ("voice", "default", "other", "broken", "ToneModel")
+    site.plugin("tone", CLAIMING.format(m=m, n=n), claims={"models": names})
+    plugins = site.load()
+    for reference in ("voice", "default", m):
+        assert plugins.resolve_model(reference).aliases == ("default", "voice")
+    assert plugins.resolve_model("other").aliases == ("other",)
+    assert not plugins.report.faults

@@ -76,7 +76,7 @@ def test_nothing_is_taken_before_the_start_and_after_the_stop():
         await pipeline.start()
         await pipeline.stop(1.0)
         assert pipeline.snapshot().state == "draining"
-        with pytest.raises(DrainingError):
+        with pytest.raises(DrainingError, match="The server is stopping"):
             pipeline.submit(request())
 
     run(main())
@@ -90,7 +90,7 @@ def test_a_stop_drains():
         await asyncio.sleep(0)
         stopping = asyncio.create_task(pipeline.stop(30.0))
         await asyncio.sleep(0)
-        with pytest.raises(DrainingError):
+        with pytest.raises(DrainingError, match="The server is stopping"):
             pipeline.submit(request())
         found = await asyncio.gather(*asked)
         assert [chunks[0].data for chunks in found] == ["hi>a"] * 3

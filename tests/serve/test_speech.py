@@ -167,17 +167,6 @@ def test_output_that_is_not_audio_is_not_spoken():
     assert speak(FakePipeline(with_text), response_format="pcm").content == SPOKEN
 
 
-def test_a_model_without_audio_for_an_input_says_so():
-    async def nothing(_request):
-        for _ in ():
-            yield chunk()
-
-    response = speak(FakePipeline(nothing))
-
-    assert response.status_code == 400
-    assert response.json()["error"]["param"] == "input"
-
-
 @pytest.mark.parametrize("stream_format", [None, "audio", "sse"])
 @pytest.mark.parametrize(
     ("error", "status", "kind"),
@@ -306,3 +295,50 @@ def test_silence_is_spoken_as_silence():
         yield type(chunk())(modality="audio", data=np.zeros(10, np.float32), sample_rate=RATE)
 
     assert speak(FakePipeline(silence), response_format="pcm").content == bytes(20)
+
+
+async def nothing(_request):
+    return
+    yield
+
+
+async def only_empty_chunks(_request):
+    yield chunk(0)
+    yield chunk(0)
+
+
+@pytest.mark.parametrize("stream_format", [None, "audio", "sse"])
+def test_a_stage_that_emits_nothing_is_named(stream_format):
+    response = speak(FakePipeline(nothing), stream_format=stream_format)
+
+    error = response.json()["error"]
+    assert (response.status_code, error["param"], error["code"]) == (500, "talker", "OMNI-S004")
+    assert error["message"].startswith("Stage 'talker' ended without emitting audio.")
+    assert "await job.emit(...)" in error["message"]
+
+
+@pytest.mark.parametrize("stream_format", [None, "audio", "sse"])
+def test_a_text_that_is_silent_is_the_clients_error(stream_format):
+    response = speak(FakePipeline(only_empty_chunks), stream_format=stream_format)
+
+    assert response.status_code == 400
+    assert response.json()["error"]["message"] == "The model makes no audio of this text."
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (
+            errors.StageFailedError("The talker failed."),
+            ["request me: 500 OMNI-S004 The talker failed."],
+        ),
+        (RuntimeError("a defect"), ["request me: 500 OMNI-X001 RuntimeError: a defect"]),
+        (errors.InvalidRequestError("Odd."), []),
+    ],
+)
+def test_what_is_not_the_clients_fault_is_one_line_of_the_log(error, lines, caplog):
+    pipeline = FakePipeline(failing(error, after=0))
+    call(pipeline, "POST", SPEECH, json=ORDER, headers={"x-request-id": "me"})
+
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [record.getMessage() for record in warnings] == lines
