@@ -92,7 +92,10 @@ class Plugins:
         another than locked, or a plugin does not load.
         """
         if not _same_interpreter(lock.python, sys.executable):
-            raise LockError(f"The lock is of {lock.python}, this process runs {sys.executable}.")
+            raise LockError(
+                f"The lock is of {lock.python}, this process runs {sys.executable}.",
+                hint="Start omni-host with the interpreter that its stages run in.",
+            )
         discovery = discover()
         loaded = [_load_exactly(plugin, discovery) for plugin in lock.plugins]
         unusable = Unusable(broken={}, blocked=frozenset())
@@ -118,7 +121,7 @@ class Plugins:
     def lock(self) -> Lock:
         """The loaded plugins, for the stage processes of this interpreter."""
         return Lock(
-            python=sys.executable,
+            python=os.path.abspath(sys.executable),  # noqa: PTH100 - no links resolved
             plugins=tuple(
                 LockedPlugin(
                     name=plugin.name,
@@ -333,5 +336,6 @@ def _load_exactly(locked: LockedPlugin, discovery: Discovery) -> LoadedPlugin:
 
 def _same_interpreter(first: str, second: str) -> bool:
     """`python` and `python3` of one environment are the same; those of two are not."""
+    first, second = os.path.abspath(first), os.path.abspath(second)  # noqa: PTH100 - as below
     same_folder = os.path.dirname(first) == os.path.dirname(second)  # noqa: PTH120 - no links resolved
     return first == second or (same_folder and os.path.realpath(first) == os.path.realpath(second))

@@ -83,16 +83,27 @@ def test_another_version_is_refused(site):
 
 
 def test_another_interpreter_is_refused(site):
-    lock = Lock(python="/elsewhere/bin/python", plugins=())
-    assert refused(lock).message == (
+    error = refused(Lock(python="/elsewhere/bin/python", plugins=()))
+    assert error.message == (
         f"The lock is of /elsewhere/bin/python, this process runs {sys.executable}."
     )
+    assert error.hint == "Start omni-host with the interpreter that its stages run in."
 
 
 def test_another_name_of_the_same_interpreter_is_fine():
     folder = Path(sys.executable).parent
     name = next(p for p in folder.glob("python*") if p.resolve() == Path(sys.executable).resolve())
     assert Plugins.load_locked(Lock(python=str(name), plugins=())).lock().plugins == ()
+
+
+@pytest.mark.parametrize("detour", ["host", "stage"])
+def test_a_path_that_is_not_straight_is_the_same_interpreter(detour, monkeypatch):
+    straight = Path(sys.executable)
+    crooked = f"{straight.parent}/../{straight.parent.name}/{straight.name}"
+    locked = crooked if detour == "host" else str(straight)
+    if detour == "stage":
+        monkeypatch.setattr(sys, "executable", crooked)
+    assert Plugins.load_locked(Lock(python=locked, plugins=())).lock().python == str(straight)
 
 
 def test_a_locked_plugin_that_does_not_load_stops_the_process(site):
