@@ -99,7 +99,7 @@ def choose_transport(
 def hardware_platform(request: PlatformRequest) -> PlatformProbe | None:
     """Look for hardware. Absent hardware is None, no error; under 50 ms and without torch.
 
-    When: `omni serve`, `omni explain`, `omni doctor`; needs a claim of its name in
+    When: `omni speak`, `omni serve`, `omni explain`; needs a claim of its name in
     `omni_host.platforms`. On error: fatal if that platform was asked for, else isolated.
     """
 
@@ -153,5 +153,5 @@ def http_routes(context: RouteContext) -> Iterable[Any]:
 
 @hookspec
 def readiness_checks() -> Iterable[ReadinessCheck]:
-    """Look at whatever this plugin needs. When: `omni doctor`. On error: isolated."""
+    """Look at whatever this plugin needs. When: the conformance kit asks. On error: isolated."""
     return ()

@@ -132,7 +132,7 @@ class PlatformProbe:
             did not choose; a tie is an error. The CPU has 0.
         default_engine: the engine of stages that leave it to the platform.
         memory_bytes: memory of each device, in the order of `devices`.
-        notes: facts for `omni doctor`.
+        notes: facts for `omni explain --format json`.
     """
 
     name: str
@@ -152,7 +152,7 @@ class RouteContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadinessCheck:
-    """One line of `omni doctor`: what was looked at, whether it is fine, and the fix."""
+    """One answer of `readiness_checks`: what was looked at, whether it is fine, and the fix."""
 
     name: str
     ok: bool

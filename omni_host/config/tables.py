@@ -195,7 +195,7 @@ class Configuration(Table):
 
     placement: Literal["graph", "fused", "separate"] = Field(
         default="graph",
-        description="processes: graph as the model says, fused one for all stages, separate one each",
+        description="processes: graph as the model says, fused one for all, separate one each",
     )
     server: ServerTable = ServerTable()
     limits: LimitsTable = LimitsTable()

@@ -281,7 +281,7 @@ class Plugins:
         return tuple(route for routes in answers for route in routes or ())
 
     def readiness_checks(self) -> Mapping[str, tuple[ReadinessCheck, ...]]:
-        """The checks of each plugin that has some, for `omni doctor`."""
+        """The checks of each plugin that has some."""
         answers = self._calls.ask_all("readiness_checks", each(ReadinessCheck))
         return {plugin: checks for plugin, checks in answers if checks}
 
