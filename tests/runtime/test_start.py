@@ -5,6 +5,7 @@ import dataclasses
 
 import pytest
 
+from omni_host.deployment import Sourced
 from omni_host.errors import LockError, OmniError, PluginLoadError, StageStartError
 from omni_host.graph import Edge, Output, Task
 from omni_host.plugins import Lock
@@ -124,12 +125,10 @@ def test_an_interpreter_that_is_not_there_is_named():
 
 
 def test_an_argument_that_is_not_plain_data_is_named():
-    deployment = deploy(
-        (stage("a", "Join", server_args={"odd": {1, 2}}),),
-        (),
-        (Task(name="t", entry=("a",), outputs=(Output(stage="a", modality="text"),)),),
-    )
-    error = run(refused(deployment))
+    deployment = toys("Join")
+    odd = {"odd": Sourced(value={1, 2}, source="a plugin")}
+    stages = tuple(dataclasses.replace(plan, server_args=odd) for plan in deployment.stages)
+    error = run(refused(dataclasses.replace(deployment, stages=stages)))
     assert isinstance(error, StageStartError)
     assert "set is not plain data" in error.message
 
@@ -157,7 +156,7 @@ def test_stages_are_closed_at_the_end(tmp_path):
         deployment = deploy(
             (stage("a", "Closing", server_args={"closed": str(closed)}),),
             (),
-            (Task(name="t", entry=("a",), outputs=(Output(stage="a", modality="text"),)),),
+            (Task(name="t", entry=("a",), outputs=(Output(stage="a", modality="data"),)),),
         )
         async with running(deployment) as pipeline:
             assert await answer(pipeline) == [{"text": "hi"}]
