@@ -79,7 +79,7 @@ class PluginSource:
                 return f"pip install {missing}"
         line = self.line_of(error) if error else None
         place = f"{line[0]}:{line[1]}" if line else str(self.file)
-        return f"fix {place}, or leave it out: --plugins-block {plugin}"
+        return f"edit {place}, or leave it out: --plugins-block {plugin}"
 
 
 def raised(error: BaseException) -> str:

@@ -35,13 +35,13 @@ def test_a_plugin_in_the_works_is_fixed_at_its_line(site, body):
     site.plugin("bad", body, developed=True)
     (fault,) = site.load().report.faults
     place = f"{file_of(site)}:{line_of(file_of(site), body)}"
-    assert fault.fix == f"fix {place}, or leave it out: --plugins-block bad"
+    assert fault.fix == f"edit {place}, or leave it out: --plugins-block bad"
 
 
 def test_where_no_line_is_known_the_file_is_named(site):
     site.plugin("bad", "@hookimpl\ndef biuld_stages(model): ...", developed=True)
     (fault,) = site.load().report.faults
-    assert fault.fix == f"fix {file_of(site)}, or leave it out: --plugins-block bad"
+    assert fault.fix == f"edit {file_of(site)}, or leave it out: --plugins-block bad"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_module_that_is_missing_is_installed_by_whoever_needs_it(site, develop
 def test_a_module_of_its_own_that_is_missing_is_no_package_to_install(site):
     site.plugin("bad", "from omni_bad.parts import x", developed=True)
     (fault,) = site.load().report.faults
-    assert fault.fix.startswith(f"fix {file_of(site)}:")
+    assert fault.fix.startswith(f"edit {file_of(site)}:")
 
 
 def built(site, body):
@@ -83,7 +83,7 @@ def test_an_exception_in_a_hook_names_the_innermost_line_of_the_plugin(site):
     )
     line = line_of(file_of(site), "# here")
     assert error.message.endswith(f"char 0) (omni_bad.py:{line}).")
-    assert error.hint.startswith(f"fix {file_of(site)}:{line}")
+    assert error.hint.startswith(f"edit {file_of(site)}:{line}")
 
 
 def test_a_misspelt_argument_is_told_what_was_meant(site):
