@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from omni_host.graph import Edge, StageGraph, StageSpec
 from omni_host.offers import (
@@ -55,7 +56,8 @@ class ProcessPlan:
 class Deployment:
     """All that is needed to start a model and to explain it.
 
-    Clients call the model by its `name`, or by one of its `aliases`.
+    Clients call the model by its `name`, or by one of its `aliases`. `transport_settings`
+    are by the transport's name.
     """
 
     model: ModelRef
@@ -70,3 +72,6 @@ class Deployment:
     launcher: LauncherSpec
     lock: Lock
     aliases: tuple[str, ...] = ()
+    transport_settings: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict[str, Mapping[str, Any]]
+    )

@@ -216,6 +216,7 @@ def test_what_the_operator_says_of_the_model_reaches_the_plugins():
         ("stages.tolker.device=cpu", r"stages\.tolker \(from --set .*Did you mean 'talker'"),
         ("edges.talker->front.credits=1", r'edges\."talker->front" .* no part of this model'),
         ("edges.front->talker.transport=smh", r"no transport 'smh' .*Did you mean 'shm'"),
+        ("transports.smh.idle_s=1", r"no transport 'smh' .*Did you mean 'shm'"),
     ],
 )
 def test_a_name_that_the_graph_has_not_is_an_error_that_tells_what_was_meant(text, sentence):
@@ -225,6 +226,11 @@ def test_a_name_that_the_graph_has_not_is_an_error_that_tells_what_was_meant(tex
 
 def test_an_edge_takes_the_transport_it_is_told():
     assert transports(deploy("edges.front->talker.transport=inline")) == ["inline", "inline"]
+
+
+def test_a_transport_gets_its_own_settings():
+    deployment = deploy("transports.shm.limit_bytes=1048576", "transports.shm.segments=named")
+    assert deployment.transport_settings == {"shm": {"limit_bytes": 1_048_576, "segments": "named"}}
 
 
 def test_plugins_choose_among_transports_that_carry_the_memory():

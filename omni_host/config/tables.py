@@ -157,6 +157,22 @@ class EdgeTable(Table):
     )
 
 
+class TransportTable(Table):
+    """`[transports.NAME]`: settings of a transport's own, checked by the transport.
+
+    For `shm`: `limit_bytes` (2 GiB), the shared memory that one process may own; `idle_s` (30),
+    after which unused memory is given back; `segments` (`auto`, `memfd` or `named`).
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """As they were given."""
+        return dict(self.model_extra or {})
+
+
 class HealthTable(Table):
     """`[health]`: watching stage processes (see `omni_host.runtime.Health`).
 
@@ -207,3 +223,8 @@ class Configuration(Table):
     log: LogTable = LogTable()
     stages: dict[str, StageTable] = {}
     edges: dict[str, EdgeTable] = {}
+    transports: dict[str, TransportTable] = Field(
+        default={},
+        description="settings of a transport's own, by its name; for shm: limit_bytes, idle_s "
+        "(seconds) and segments (auto, memfd or named)",
+    )

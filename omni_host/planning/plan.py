@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from omni_host.config.settings import Settings
 from omni_host.deployment import Deployment, StagePlan
-from omni_host.errors import PluginError
+from omni_host.errors import ConfigError, PluginError
 from omni_host.graph import StageSpec
 from omni_host.graph_checks import validate
 from omni_host.graph_types import check_types
-from omni_host.offers import EngineSpec, ModelRef, PlatformProbe
+from omni_host.offers import EngineSpec, ModelRef, PlatformProbe, TransportSpec
 from omni_host.planning.overrides import override
 from omni_host.planning.placement import device_of, processes_of
 from omni_host.planning.wiring import HOST_TRANSPORTS, wire
@@ -65,7 +65,23 @@ def plan(
         launcher=_offer(launchers, values.launcher.name, "launcher", "launcher.name"),
         lock=plugins.lock(),
         aliases=tuple(alias for alias in resolved.aliases if alias != name),
+        transport_settings=_transport_settings(settings, transports),
     )
+
+
+def _transport_settings(
+    settings: Settings, transports: Mapping[str, TransportSpec]
+) -> Mapping[str, Mapping[str, Any]]:
+    tables = settings.values.transports
+    for name in tables:
+        if name not in transports:
+            raise ConfigError(
+                f"There is no transport '{name}' for transports.{name}."
+                f"{did_you_mean(name, transports)}",
+                hint=f"Installed: {', '.join(sorted(transports))}.",
+                field=f"transports.{name}",
+            )
+    return {name: table.settings for name, table in tables.items()}
 
 
 def _stage_plan(

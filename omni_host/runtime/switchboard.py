@@ -22,11 +22,12 @@ class Switchboard:
         self, deployment: Deployment, run: str, mailbox: Mailbox, *, torch: bool = True
     ) -> None:
         self._mailbox = mailbox
-        context = TransportContext(process=mailbox.endpoint, run=run)
-        self._transports: dict[str, Transport] = {
-            spec.name: make_offered(f"transport {spec.name}", spec.target, context)
-            for spec in deployment.transports
-        }
+        self._transports: dict[str, Transport] = {}
+        for spec in deployment.transports:
+            settings = deployment.transport_settings.get(spec.name, {})
+            context = TransportContext(process=mailbox.endpoint, run=run, settings=settings)
+            made = make_offered(f"transport {spec.name}", spec.target, context)
+            self._transports[spec.name] = made
         self.codec = PayloadCodec(mailbox.endpoint, self._transports, torch=torch)
         mailbox.before_flush = self._post_releases
 
