@@ -65,7 +65,7 @@ format: $(VENV)/.dev ## apply the format and the fixes that are safe
 	$(VENV)/bin/ruff format
 	$(VENV)/bin/ruff check --fix
 
-wheels: $(VENV)/.dev ## build every wheel, install the demo's two in a clean place, speak
+wheels: $(VENV)/.dev ## build every wheel, install them in a clean place, speak
 	sh .ci/wheels $(VENV)/bin/python
 
 bench: $(VENV)/.dev ## start-up and host overhead, into benchmarks/results/
