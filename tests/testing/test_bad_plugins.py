@@ -47,11 +47,16 @@ def touch(what: str) -> Bad:
 
 
 def stage(
-    name: str, *fails: str, at: str = "tones", patience_s: float = 60.0, **options: str
+    name: str,
+    *fails: str,
+    at: str = "tones",
+    patience_s: float = 60.0,
+    stops: bool = False,
+    **options: str,
 ) -> Bad:
     given = {at: f"faulty_stages:{name}", **options}
     contract = Contract(name=name, options=given, patience_s=patience_s)
-    return Bad(contract=contract, fails=frozenset(fails))
+    return Bad(contract=contract, fails=frozenset(fails), stops=stops)
 
 
 HOST = {
@@ -83,8 +88,8 @@ HOST = {
 }
 STAGES = {
     "loud": stage("Loud", AUDIO),
-    "float64": stage("Wide", AUDIO),
-    "not a number": stage("Undefined", AUDIO),
+    "float64": stage("Wide", AUDIO, NOTHING_BEHIND, stops=True),
+    "not a number": stage("Undefined", AUDIO, NOTHING_BEHIND, stops=True),
     "silent": stage("Silent", AUDIO),
     "another rate": stage("Drawn", AUDIO),
     "chunks left out": stage("Hasty", "streamed_audio_is_the_whole"),
